@@ -1,0 +1,386 @@
+//! The bottleneck adapter of §2 and its variants of §3.6.
+
+use burn::{
+    module::Module,
+    nn::{BatchNorm, BatchNormConfig, LayerNorm, LayerNormConfig, Linear},
+    tensor::{Device, Tensor},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{Activation, At, Init, Insertion, Place, Site};
+
+/// What an adapter looks like and where adapters stand.
+///
+/// The default is the paper's: size 64, GELU, σ = 1e-2, one at each site of each layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AdapterConfig {
+    /// Width of the bottleneck.
+    pub size: usize,
+    /// Width by layer, from the bottom up; 0 leaves a layer out. Empty: `size` everywhere.
+    pub layer_sizes: Vec<usize>,
+    /// The sites that get an adapter.
+    pub sites: Vec<Site>,
+    /// Non-linearity after each projection into the bottleneck.
+    pub activation: Activation,
+    /// Number of projections before the last: 1 is the paper's adapter, each more adds one inside the bottleneck.
+    pub depth: usize,
+    /// Normalisation inside the bottleneck.
+    pub norm: InnerNorm,
+    /// What the adapter reads.
+    pub placement: Placement,
+    /// How the adapter changes the sub-layer's output.
+    pub interaction: Interaction,
+    /// Standard deviation σ of the initial weights, cut off at ±2σ.
+    pub init_std: f64,
+}
+
+impl Default for AdapterConfig {
+    fn default() -> Self {
+        Self {
+            size: 64,
+            layer_sizes: Vec::new(),
+            sites: Site::ALL.to_vec(),
+            activation: Activation::Gelu,
+            depth: 1,
+            norm: InnerNorm::None,
+            placement: Placement::Serial,
+            interaction: Interaction::Additive,
+            init_std: 1e-2,
+        }
+    }
+}
+
+/// Normalisation inside an adapter, after the projection down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InnerNorm {
+    /// None, as in the paper's main experiments.
+    #[default]
+    None,
+    /// Layer normalisation over the bottleneck.
+    Layer,
+    /// Batch normalisation over the tokens of a batch.
+    Batch,
+}
+
+/// What an adapter reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// The sub-layer's output, as in the paper's main experiments.
+    #[default]
+    Serial,
+    /// The sub-layer's input: the adapter runs beside the sub-layer.
+    Parallel,
+}
+
+/// How an adapter's result Δ enters the sub-layer's output y.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Interaction {
+    /// y + Δ
+    #[default]
+    Additive,
+    /// y (1 + Δ)
+    Multiplicative,
+}
+
+/// A configuration that describes no adapter.
+#[derive(Debug, thiserror::Error, PartialEq)]
+pub enum AdapterConfigError {
+    /// A bottleneck of width 0.
+    #[error("adapter size 0: the bottleneck needs at least 1 unit (a layer is left out by a 0 in `layer_sizes`)")]
+    NoSize,
+    /// No projection into the bottleneck.
+    #[error("adapter depth 0: at least one projection leads into the bottleneck")]
+    NoDepth,
+    /// No site is chosen.
+    #[error("adapter sites: name `attention`, `feed-forward` or both, each once")]
+    Sites,
+    /// σ is not a number that could be a standard deviation.
+    #[error("adapter init_std {0}: a positive number is needed (the paper tries 1e-7 to 1)")]
+    InitStd(f64),
+    /// `layer_sizes` does not fit the network.
+    #[error("adapter layer_sizes has {found} entries, the backbone {layers} layers")]
+    Layers {
+        /// Entries given.
+        found: usize,
+        /// Layers of the backbone.
+        layers: usize,
+    },
+}
+
+impl AdapterConfig {
+    /// The paper's adapter with a bottleneck of width `size`.
+    pub fn new(size: usize) -> Self {
+        Self { size, ..Self::default() }
+    }
+
+    /// Checks the configuration for a network with `layers` layers.
+    ///
+    /// # Errors
+    /// If it describes no adapter, or `layer_sizes` has another length than the network.
+    pub fn check(&self, layers: usize) -> Result<(), AdapterConfigError> {
+        let mut sites = self.sites.clone();
+        sites.sort();
+        sites.dedup();
+        if self.size == 0 {
+            Err(AdapterConfigError::NoSize)
+        } else if self.depth == 0 {
+            Err(AdapterConfigError::NoDepth)
+        } else if sites.is_empty() || sites.len() != self.sites.len() {
+            Err(AdapterConfigError::Sites)
+        } else if !(self.init_std.is_finite() && self.init_std > 0.0) {
+            Err(AdapterConfigError::InitStd(self.init_std))
+        } else if !self.layer_sizes.is_empty() && self.layer_sizes.len() != layers {
+            let found = self.layer_sizes.len();
+            Err(AdapterConfigError::Layers { found, layers })
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Width of the bottleneck at `place`; 0 if there is no adapter.
+    pub fn size_at(&self, place: Place) -> usize {
+        if !self.sites.contains(&place.site) {
+            return 0;
+        }
+        self.layer_sizes.get(place.layer).copied().unwrap_or(self.size)
+    }
+
+    /// The adapter at `place` of a network of width `hidden`, or `None` where the configuration leaves it out.
+    ///
+    /// Its values depend on `init`'s seed and on `place`, not on the device or the order of construction.
+    pub fn init(&self, place: Place, hidden: usize, init: Init, device: &Device) -> Option<Adapter> {
+        let size = self.size_at(place);
+        if size == 0 {
+            return None;
+        }
+        let linear = |name: &str, d_input, d_output| Linear {
+            weight: init.truncated_normal(format!("{place}.{name}.weight"), [d_input, d_output], self.init_std, device),
+            bias: Some(init.constant(0.0, [d_output], device)),
+        };
+        Some(Adapter {
+            down: linear("down", hidden, size),
+            layer_norm: (self.norm == InnerNorm::Layer).then(|| LayerNormConfig::new(size).init(device)),
+            batch_norm: (self.norm == InnerNorm::Batch).then(|| BatchNormConfig::new(size).init(device)),
+            inner: (1..self.depth).map(|i| linear(&format!("inner.{}", i - 1), size, size)).collect(),
+            up: linear("up", size, hidden),
+            activation: self.activation,
+            placement: self.placement,
+            interaction: self.interaction,
+        })
+    }
+}
+
+/// A bottleneck with a skip connection: `y + up(f(down(y)))`, or one of its variants.
+///
+/// Made by [`AdapterConfig::init`]. With width d and size m it has `2md + d + m` parameters.
+#[derive(Module, Debug)]
+pub struct Adapter {
+    /// Projection into the bottleneck, `[hidden, size]`.
+    pub down: Linear,
+    /// Layer normalisation inside the bottleneck.
+    pub layer_norm: Option<LayerNorm>,
+    /// Batch normalisation inside the bottleneck.
+    pub batch_norm: Option<BatchNorm>,
+    /// Further projections inside the bottleneck, `[size, size]`.
+    pub inner: Vec<Linear>,
+    /// Projection back, `[size, hidden]`.
+    pub up: Linear,
+    #[module(skip)]
+    activation: Activation,
+    #[module(skip)]
+    placement: Placement,
+    #[module(skip)]
+    interaction: Interaction,
+}
+
+impl Adapter {
+    /// What the adapter computes before it meets the sub-layer's output: `up(f(down(x)))`.
+    ///
+    /// # Shapes
+    /// - `x`, result: `[tokens, hidden]`
+    pub fn delta(&self, x: Tensor<2>) -> Tensor<2> {
+        let mut x = self.down.forward(x);
+        if let Some(norm) = &self.layer_norm {
+            x = norm.forward(x);
+        }
+        if let Some(norm) = &self.batch_norm {
+            x = norm.forward(x);
+        }
+        x = self.activation.forward(x);
+        for inner in &self.inner {
+            x = self.activation.forward(inner.forward(x));
+        }
+        self.up.forward(x)
+    }
+}
+
+impl Insertion for Adapter {
+    fn forward(&self, output: Tensor<2>, input: Tensor<2>, _at: &At<'_>) -> Tensor<2> {
+        let delta = self.delta(match self.placement {
+            Placement::Serial => output.clone(),
+            Placement::Parallel => input,
+        });
+        match self.interaction {
+            Interaction::Additive => output + delta,
+            Interaction::Multiplicative => output.clone() + output * delta,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::tensors;
+
+    const PLACE: Place = Place { layer: 2, site: Site::FeedForward };
+
+    fn at() -> At<'static> {
+        At { place: PLACE, boundaries: &[0, 3, 5], dropout: None }
+    }
+
+    fn random(seed: u64, device: &Device) -> Tensor<2> {
+        Init::new(seed).truncated_normal("x", [5, 24], 1.0, device).val()
+    }
+
+    fn floats(tensor: Tensor<2>) -> Vec<f32> {
+        tensor.into_data().try_to_vec().unwrap()
+    }
+
+    fn variants() -> Vec<AdapterConfig> {
+        let paper = || AdapterConfig::new(6);
+        let parallel = || AdapterConfig { placement: Placement::Parallel, ..paper() };
+        vec![
+            paper(),
+            AdapterConfig { norm: InnerNorm::Layer, ..paper() },
+            AdapterConfig { norm: InnerNorm::Batch, ..paper() },
+            AdapterConfig { depth: 3, ..paper() },
+            AdapterConfig { activation: Activation::Tanh, ..paper() },
+            parallel(),
+            AdapterConfig { interaction: Interaction::Multiplicative, ..parallel() },
+            AdapterConfig { interaction: Interaction::Multiplicative, ..paper() },
+        ]
+    }
+
+    #[rstest]
+    fn it_has_the_papers_number_of_parameters(#[values(1, 2, 64, 512)] size: usize, #[values(24, 768)] hidden: usize) {
+        let device = Device::flex();
+        let adapter = AdapterConfig::new(size).init(PLACE, hidden, Init::new(0), &device).unwrap();
+        assert_eq!(adapter.num_params(), 2 * size * hidden + hidden + size);
+    }
+
+    #[test]
+    fn every_variant_starts_near_the_identity_and_leaves_it_with_a_large_sigma() {
+        let device = Device::flex();
+        let (output, input) = (random(1, &device), random(2, &device));
+        for config in variants() {
+            for (init_std, largest) in [(1e-7, 1e-5), (1e-2, 0.1), (1.0, f32::INFINITY)] {
+                let config = AdapterConfig { init_std, ..config.clone() };
+                let adapter = config.init(PLACE, 24, Init::new(0), &device).unwrap();
+                let adapted = adapter.forward(output.clone(), input.clone(), &at());
+                let change = (adapted - output.clone()).abs().max().into_scalar::<f32>();
+                assert!(change < largest, "{config:?}: {change}");
+                assert!(init_std < 1.0 || change > 0.1, "{config:?}: {change}");
+            }
+        }
+    }
+
+    #[test]
+    fn placement_decides_what_is_read() {
+        let device = Device::flex();
+        let (output, input) = (random(1, &device), random(2, &device));
+        for config in variants() {
+            let config = AdapterConfig { init_std: 0.5, ..config };
+            let adapter = config.init(PLACE, 24, Init::new(0), &device).unwrap();
+            let changed = |input: Tensor<2>| floats(adapter.forward(output.clone(), input, &at()));
+            let reads_input = changed(input.clone()) != changed(input.clone() * 2.0);
+            assert_eq!(reads_input, config.placement == Placement::Parallel);
+        }
+    }
+
+    #[test]
+    fn a_multiplicative_adapter_cannot_change_a_zero() {
+        let device = Device::flex();
+        let config = AdapterConfig {
+            interaction: Interaction::Multiplicative,
+            placement: Placement::Parallel,
+            init_std: 1.0,
+            ..AdapterConfig::new(6)
+        };
+        let adapter = config.init(PLACE, 24, Init::new(0), &device).unwrap();
+        let zero = Tensor::<2>::zeros([5, 24], &device);
+        assert_eq!(floats(adapter.forward(zero, random(2, &device), &at())), [0.0; 5 * 24]);
+    }
+
+    #[test]
+    fn values_do_not_depend_on_the_order_of_construction() {
+        let device = Device::flex();
+        let config = AdapterConfig { depth: 2, ..AdapterConfig::new(4) };
+        let values = |place| {
+            let adapter = config.init(place, 24, Init::new(5), &device).unwrap();
+            let weight = |linear: &Linear| floats(linear.weight.val());
+            [weight(&adapter.down), weight(&adapter.inner[0]), weight(&adapter.up)]
+        };
+        let other = Place::new(0, Site::Attention);
+        let first = (values(PLACE), values(other));
+        let second = (values(other), values(PLACE));
+        assert_eq!((&first.0, &first.1), (&second.1, &second.0));
+        assert_ne!(first.0, first.1);
+    }
+
+    #[test]
+    fn sizes_by_layer_and_sites_leave_places_out() {
+        let config =
+            AdapterConfig { layer_sizes: vec![0, 3, 5], sites: vec![Site::Attention], ..AdapterConfig::default() };
+        let device = Device::flex();
+        let sizes: Vec<_> = (0..3)
+            .flat_map(|layer| Site::ALL.map(|site| Place::new(layer, site)))
+            .map(|place| {
+                let adapter = config.init(place, 24, Init::new(0), &device);
+                adapter.map_or(0, |adapter| adapter.down.weight.lazy_shape().dims::<2>()[1])
+            })
+            .collect();
+        assert_eq!(sizes, [0, 0, 3, 0, 5, 0]);
+    }
+
+    #[rstest]
+    #[case(AdapterConfig::new(0), AdapterConfigError::NoSize)]
+    #[case(AdapterConfig { depth: 0, ..Default::default() }, AdapterConfigError::NoDepth)]
+    #[case(AdapterConfig { sites: vec![], ..Default::default() }, AdapterConfigError::Sites)]
+    #[case(AdapterConfig { sites: vec![Site::Attention; 2], ..Default::default() }, AdapterConfigError::Sites)]
+    #[case(AdapterConfig { init_std: 0.0, ..Default::default() }, AdapterConfigError::InitStd(0.0))]
+    #[case(
+        AdapterConfig { layer_sizes: vec![1; 5], ..Default::default() },
+        AdapterConfigError::Layers { found: 5, layers: 6 }
+    )]
+    fn a_configuration_without_an_adapter_is_refused(#[case] config: AdapterConfig, #[case] error: AdapterConfigError) {
+        assert_eq!(config.check(6), Err(error));
+    }
+
+    #[test]
+    fn tensors_are_named_by_their_part() {
+        let config = AdapterConfig { depth: 2, norm: InnerNorm::Batch, ..AdapterConfig::new(4) };
+        let adapter = config.init(PLACE, 24, Init::new(0), &Device::flex()).unwrap();
+        let names: Vec<_> = tensors(&adapter).into_iter().map(|tensor| tensor.name).collect();
+        assert_eq!(
+            names,
+            [
+                "down.weight",
+                "down.bias",
+                "batch_norm.weight",
+                "batch_norm.bias",
+                "batch_norm.running_mean",
+                "batch_norm.running_var",
+                "inner.0.weight",
+                "inner.0.bias",
+                "up.weight",
+                "up.bias",
+            ]
+        );
+    }
+}

@@ -1,0 +1,48 @@
+//! The idea of *Parameter-Efficient Transfer Learning for NLP* (Houlsby et al., 2019), without any network.
+//!
+//! A pre-trained network `w` is frozen; a task adds a small `v`. This crate holds what `v` is made of:
+//! bottleneck [`Adapter`]s and the [`Insertion`] they implement, the [`Tuning`] strategies that choose what
+//! is trained, the [`ParamCount`] that says how much that is, and the [`TaskFile`] that stores exactly it.
+//! It knows no BERT, no tasks and no files of others.
+//!
+//! ```
+//! use adapter_core::{AdapterConfig, At, Init, Insertion, Place, Site};
+//! use burn::tensor::{Device, Tensor};
+//!
+//! let device = Device::flex();
+//! let place = Place::new(0, Site::Attention);
+//! let adapter = AdapterConfig::new(8).init(place, 32, Init::new(0), &device).unwrap();
+//!
+//! // Three tokens of two sequences, end to end: a sub-layer's output and its input.
+//! let output = Tensor::<2>::ones([3, 32], &device);
+//! let at = At { place, boundaries: &[0, 2, 3], dropout: None };
+//! let adapted = adapter.forward(output.clone(), output.clone(), &at);
+//!
+//! // Near-identity: a new adapter hardly changes what passes through it.
+//! let change = (adapted - output).abs().max().into_scalar::<f32>();
+//! assert!(change < 0.01);
+//! ```
+
+mod accounting;
+mod activation;
+mod adapter;
+mod atomic_file;
+mod dropout;
+mod init;
+mod insertion;
+mod place;
+mod task_file;
+mod tensors;
+mod tuning;
+
+pub use accounting::ParamCount;
+pub use activation::{Activation, UnknownActivation};
+pub use adapter::{Adapter, AdapterConfig, AdapterConfigError, InnerNorm, Interaction, Placement};
+pub use atomic_file::write_atomically;
+pub use dropout::{DropoutKey, DropoutMask, DropoutSite, dropout};
+pub use init::Init;
+pub use insertion::{At, Insertion, NoInsertion};
+pub use place::{LayerSpan, LayerSpanError, Place, Site};
+pub use task_file::{TaskFile, TaskFileError, TaskInfo};
+pub use tensors::{TensorInfo, content_hash, replace_tensors, tensors, visit_tensors};
+pub use tuning::{Kind, Part, Role, Tunable, Tuning, UnknownTuning};

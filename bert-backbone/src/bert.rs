@@ -1,0 +1,330 @@
+//! The network, top to bottom. Fields are named as the tensors of Hugging Face checkpoints.
+
+#![allow(non_snake_case)] // `LayerNorm`, as in checkpoints
+
+use adapter_core::{Activation, At, DropoutKey, DropoutSite, Init, Insertion, NoInsertion, Place, Site};
+use burn::{
+    module::{Module, Param},
+    nn::{LayerNorm, LayerNormConfig, Linear},
+    tensor::{Device, Tensor, activation},
+};
+
+use crate::{BertConfig, ConfigError, PackedBatch, kernels};
+
+/// BERT, with an `I` inserted behind the projection of every sub-layer.
+///
+/// A clone shares all weights. [`insert`](Self::insert) changes what is inserted without copying one.
+#[derive(Module, Debug)]
+pub struct Bert<I: Insertion = NoInsertion> {
+    /// Tokens to vectors.
+    pub embeddings: Embeddings,
+    /// The layers.
+    pub encoder: Encoder<I>,
+    /// The pre-trained projection of the `[CLS]` token, where the checkpoint has one.
+    pub pooler: Option<Pooler>,
+}
+
+impl Bert {
+    /// A network with random weights (`initializer_range`), made when first used. The seed decides every value.
+    ///
+    /// # Errors
+    /// If `config` describes no network.
+    pub fn random(config: &BertConfig, init: Init, device: &Device) -> Result<Self, ConfigError> {
+        config.check()?;
+        let build = Build { config, activation: config.activation()?, init, device };
+        Ok(Self {
+            embeddings: Embeddings::new(&build),
+            encoder: Encoder { layer: (0..config.num_hidden_layers).map(|layer| Layer::new(&build, layer)).collect() },
+            pooler: Some(Pooler { dense: build.linear("pooler.dense", config.hidden_size, config.hidden_size) }),
+        })
+    }
+}
+
+impl<I: Insertion> Bert<I> {
+    /// The last layer's output for every token.
+    ///
+    /// # Shapes
+    /// - result: `[tokens, hidden]`
+    pub fn forward(&self, batch: &PackedBatch) -> Tensor<2> {
+        let mut hidden = self.embeddings.forward(batch);
+        for (number, layer) in self.encoder.layer.iter().enumerate() {
+            hidden = layer.forward(hidden, batch, number);
+        }
+        hidden
+    }
+
+    /// The same network with another insertion at each place. No weight is copied.
+    pub fn insert<J: Insertion>(self, mut insertion: impl FnMut(Place) -> J) -> Bert<J> {
+        self.map_insertions(|place, _| insertion(place))
+    }
+
+    /// The same network with `f` of what was inserted at each place. No weight is copied.
+    ///
+    /// Removing adapters from a span of layers is `map_insertions` to `None` where the span contains the layer.
+    pub fn map_insertions<J: Insertion>(self, mut f: impl FnMut(Place, I) -> J) -> Bert<J> {
+        let layers = self.encoder.layer.into_iter().enumerate();
+        let layer = layers.map(|(number, layer)| layer.map_insertions(number, &mut f)).collect();
+        Bert { embeddings: self.embeddings, encoder: Encoder { layer }, pooler: self.pooler }
+    }
+}
+
+/// Word, position and segment embeddings, summed and normalised.
+#[derive(Module, Debug)]
+pub struct Embeddings {
+    /// `[vocab_size, hidden]`
+    pub word_embeddings: Embedding,
+    /// `[max_position_embeddings, hidden]`
+    pub position_embeddings: Embedding,
+    /// `[type_vocab_size, hidden]`
+    pub token_type_embeddings: Embedding,
+    /// Normalisation of the sum.
+    pub LayerNorm: LayerNorm,
+    dropout: f64,
+}
+
+impl Embeddings {
+    fn new(build: &Build<'_>) -> Self {
+        let config = build.config;
+        Self {
+            word_embeddings: build.embedding("embeddings.word_embeddings", config.vocab_size),
+            position_embeddings: build.embedding("embeddings.position_embeddings", config.max_position_embeddings),
+            token_type_embeddings: build.embedding("embeddings.token_type_embeddings", config.type_vocab_size),
+            LayerNorm: build.layer_norm(),
+            dropout: config.hidden_dropout_prob,
+        }
+    }
+
+    /// # Shapes
+    /// - result: `[tokens, hidden]`
+    pub fn forward(&self, batch: &PackedBatch) -> Tensor<2> {
+        let words = self.word_embeddings.weight.val().select(0, batch.input_ids.clone());
+        let types = self.token_type_embeddings.weight.val().select(0, batch.token_type_ids.clone());
+        let positions = self.position_embeddings.weight.val().select(0, batch.position_ids.clone());
+        let normed = self.LayerNorm.forward(words + types + positions);
+        drop_out(normed, batch.dropout, DropoutSite::Embeddings, self.dropout)
+    }
+}
+
+/// A table of vectors.
+#[derive(Module, Debug)]
+pub struct Embedding {
+    /// `[rows, hidden]`
+    pub weight: Param<Tensor<2>>,
+}
+
+/// The layers, bottom first.
+#[derive(Module, Debug)]
+pub struct Encoder<I: Insertion> {
+    /// One after the other.
+    pub layer: Vec<Layer<I>>,
+}
+
+/// A Transformer layer: attention and feed-forward sub-layers.
+#[derive(Module, Debug)]
+pub struct Layer<I: Insertion> {
+    /// The attention sub-layer.
+    pub attention: Attention<I>,
+    /// The feed-forward sub-layer's first projection.
+    pub intermediate: Intermediate,
+    /// The feed-forward sub-layer's second projection and what follows.
+    pub output: SubLayerOutput<I>,
+}
+
+impl Layer<NoInsertion> {
+    fn new(build: &Build<'_>, layer: usize) -> Self {
+        let (d, wide) = (build.config.hidden_size, build.config.intermediate_size);
+        let name = |part: &str| format!("encoder.layer.{layer}.{part}");
+        Self {
+            attention: Attention {
+                self_: SelfAttention {
+                    query: build.linear(&name("attention.self.query"), d, d),
+                    key: build.linear(&name("attention.self.key"), d, d),
+                    value: build.linear(&name("attention.self.value"), d, d),
+                    heads: build.config.num_attention_heads,
+                    dropout: build.config.attention_probs_dropout_prob,
+                },
+                output: SubLayerOutput::new(build, &name("attention.output.dense"), d),
+            },
+            intermediate: Intermediate {
+                dense: build.linear(&name("intermediate.dense"), d, wide),
+                activation: build.activation,
+            },
+            output: SubLayerOutput::new(build, &name("output.dense"), wide),
+        }
+    }
+}
+
+impl<I: Insertion> Layer<I> {
+    /// Runs the layer as number `layer` of its network.
+    ///
+    /// # Shapes
+    /// - `hidden`, result: `[tokens, hidden]`
+    pub fn forward(&self, hidden: Tensor<2>, batch: &PackedBatch, layer: usize) -> Tensor<2> {
+        let at = |site| At { place: Place::new(layer, site), boundaries: batch.boundaries(), dropout: batch.dropout };
+        let mixed = self.attention.self_.forward(hidden.clone(), batch, layer);
+        let attended = self.attention.output.forward(mixed, hidden, &at(Site::Attention));
+        let widened = self.intermediate.forward(attended.clone());
+        self.output.forward(widened, attended, &at(Site::FeedForward))
+    }
+
+    fn map_insertions<J: Insertion>(self, layer: usize, f: &mut impl FnMut(Place, I) -> J) -> Layer<J> {
+        Layer {
+            attention: Attention {
+                self_: self.attention.self_,
+                output: self.attention.output.map_insertion(|i| f(Place::new(layer, Site::Attention), i)),
+            },
+            intermediate: self.intermediate,
+            output: self.output.map_insertion(|i| f(Place::new(layer, Site::FeedForward), i)),
+        }
+    }
+}
+
+/// The attention sub-layer.
+#[derive(Module, Debug)]
+pub struct Attention<I: Insertion> {
+    /// Attention of the tokens of a sequence to each other.
+    pub self_: SelfAttention,
+    /// The output projection and what follows.
+    pub output: SubLayerOutput<I>,
+}
+
+/// Multi-head self-attention without its output projection.
+#[derive(Module, Debug)]
+pub struct SelfAttention {
+    /// `[hidden, hidden]`
+    pub query: Linear,
+    /// `[hidden, hidden]`
+    pub key: Linear,
+    /// `[hidden, hidden]`
+    pub value: Linear,
+    heads: usize,
+    dropout: f64,
+}
+
+impl SelfAttention {
+    /// # Shapes
+    /// - `hidden`, result: `[tokens, hidden]`
+    pub fn forward(&self, hidden: Tensor<2>, batch: &PackedBatch, layer: usize) -> Tensor<2> {
+        let query = batch.unpack(self.query.forward(hidden.clone()), self.heads);
+        let key = batch.unpack(self.key.forward(hidden.clone()), self.heads);
+        let value = batch.unpack(self.value.forward(hidden), self.heads);
+        let scale = 1.0 / (key.dims()[3] as f64).sqrt();
+        let scores = query.matmul(key.swap_dims(2, 3)).mul_scalar(scale);
+        let probabilities = activation::softmax(batch.mask(scores), 3);
+        let site = DropoutSite::AttentionProbabilities(layer);
+        let probabilities = drop_out(probabilities, batch.dropout, site, self.dropout);
+        batch.pack(probabilities.matmul(value))
+    }
+}
+
+/// The feed-forward sub-layer's first projection and non-linearity.
+#[derive(Module, Debug)]
+pub struct Intermediate {
+    /// `[hidden, intermediate]`
+    pub dense: Linear,
+    #[module(skip)]
+    activation: Activation,
+}
+
+impl Intermediate {
+    /// # Shapes
+    /// - `hidden`: `[tokens, hidden]`
+    /// - result: `[tokens, intermediate]`
+    pub fn forward(&self, hidden: Tensor<2>) -> Tensor<2> {
+        self.activation.forward(self.dense.forward(hidden))
+    }
+}
+
+/// The end of a sub-layer: projection, dropout, insertion, residual and normalisation.
+#[derive(Module, Debug)]
+pub struct SubLayerOutput<I: Insertion> {
+    /// The projection back to the network's width.
+    pub dense: Linear,
+    /// Normalisation of the sum.
+    pub LayerNorm: LayerNorm,
+    /// What is inserted here.
+    pub insertion: I,
+    dropout: f64,
+}
+
+impl SubLayerOutput<NoInsertion> {
+    fn new(build: &Build<'_>, name: &str, width: usize) -> Self {
+        Self {
+            dense: build.linear(name, width, build.config.hidden_size),
+            LayerNorm: build.layer_norm(),
+            insertion: NoInsertion,
+            dropout: build.config.hidden_dropout_prob,
+        }
+    }
+}
+
+impl<I: Insertion> SubLayerOutput<I> {
+    /// # Shapes
+    /// - `x`: `[tokens, width]`, what the sub-layer computed
+    /// - `input`: `[tokens, hidden]`, what the sub-layer was given
+    /// - result: `[tokens, hidden]`
+    pub fn forward(&self, x: Tensor<2>, input: Tensor<2>, at: &At<'_>) -> Tensor<2> {
+        let site = DropoutSite::SubLayer(at.place.layer, at.place.site);
+        let output = drop_out(self.dense.forward(x), at.dropout, site, self.dropout);
+        let output = self.insertion.forward(output, input.clone(), at);
+        self.LayerNorm.forward(output + input)
+    }
+
+    fn map_insertion<J: Insertion>(self, f: impl FnOnce(I) -> J) -> SubLayerOutput<J> {
+        SubLayerOutput {
+            dense: self.dense,
+            LayerNorm: self.LayerNorm,
+            insertion: f(self.insertion),
+            dropout: self.dropout,
+        }
+    }
+}
+
+/// The pre-trained projection of the `[CLS]` token, with tanh.
+#[derive(Module, Debug)]
+pub struct Pooler {
+    /// `[hidden, hidden]`
+    pub dense: Linear,
+}
+
+impl Pooler {
+    /// # Shapes
+    /// - `first_tokens`, result: `[sequences, hidden]`
+    pub fn forward(&self, first_tokens: Tensor<2>) -> Tensor<2> {
+        activation::tanh(self.dense.forward(first_tokens))
+    }
+}
+
+fn drop_out<const D: usize>(x: Tensor<D>, key: Option<DropoutKey>, site: DropoutSite, probability: f64) -> Tensor<D> {
+    kernels::dropout(x, key.map(|key| key.mask(site, probability)))
+}
+
+/// What building a random network needs everywhere.
+pub(crate) struct Build<'a> {
+    pub config: &'a BertConfig,
+    pub activation: Activation,
+    pub init: Init,
+    pub device: &'a Device,
+}
+
+impl Build<'_> {
+    pub fn linear(&self, name: &str, d_input: usize, d_output: usize) -> Linear {
+        let std = self.config.initializer_range;
+        let name = format!("{name}.weight");
+        Linear {
+            weight: self.init.truncated_normal(name, [d_input, d_output], std, self.device),
+            bias: Some(self.init.constant(0.0, [d_output], self.device)),
+        }
+    }
+
+    pub fn layer_norm(&self) -> LayerNorm {
+        LayerNormConfig::new(self.config.hidden_size).with_epsilon(self.config.layer_norm_eps).init(self.device)
+    }
+
+    fn embedding(&self, name: &str, rows: usize) -> Embedding {
+        let shape = [rows, self.config.hidden_size];
+        let std = self.config.initializer_range;
+        let name = format!("{name}.weight");
+        Embedding { weight: self.init.truncated_normal(name, shape, std, self.device) }
+    }
+}

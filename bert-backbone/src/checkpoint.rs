@@ -1,0 +1,306 @@
+//! Weights of others: safetensors and PyTorch files, with every naming found in the wild.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, fs, io,
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+use adapter_core::replace_tensors;
+use burn::module::Module;
+use half::{bf16, f16};
+use memmap2::Mmap;
+use pytorch_reader::{DType as PickleDtype, PytorchReader};
+use safetensors::{Dtype, SafeTensors};
+
+/// The tensors of a weight file, under their names in [`Bert`](crate::Bert).
+pub struct Checkpoint {
+    path: PathBuf,
+    file: Option<Mmap>,
+    tensors: BTreeMap<String, Stored>,
+    used: BTreeSet<String>,
+}
+
+struct Stored {
+    shape: Vec<usize>,
+    format: Format,
+    place: Place,
+}
+
+enum Place {
+    /// Bytes of the mapped file.
+    Mapped(Range<usize>),
+    /// An entry of a PyTorch archive.
+    Pickled(Box<pytorch_reader::Tensor>),
+}
+
+#[derive(Clone, Copy)]
+enum Format {
+    F16,
+    Bf16,
+    F32,
+    F64,
+}
+
+/// Why weights cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// The folder has no weights.
+    #[error("{}: no weights here (looked for model.safetensors and pytorch_model.bin)", folder.display())]
+    NoWeights {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The file is not what its name says, or ends too early.
+    #[error("{}: damaged or truncated weights ({reason}); fetch or copy the file again", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What the reader said.
+        reason: String,
+    },
+    /// Two tensors have the same meaning.
+    #[error("{}: two tensors are called `{name}` once prefixes and old spellings are removed", path.display())]
+    Duplicate {
+        /// The file.
+        path: PathBuf,
+        /// Their name.
+        name: String,
+    },
+    /// Tensors of the network are missing or do not fit.
+    #[error("{}: the weights do not fit the configuration\n{problems}", path.display())]
+    Misfit {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with which tensor.
+        problems: Misfits,
+    },
+}
+
+/// Tensors that are missing or do not fit.
+#[derive(Debug, Default)]
+pub struct Misfits(Vec<String>);
+
+impl fmt::Display for Misfits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("\n"))
+    }
+}
+
+impl Checkpoint {
+    /// Opens the weights of a folder in Hugging Face layout: `model.safetensors`, else `pytorch_model.bin`.
+    ///
+    /// # Errors
+    /// If there are none, or the file is damaged.
+    pub fn open(folder: &Path) -> Result<Self, CheckpointError> {
+        let safetensors = folder.join("model.safetensors");
+        let pickle = folder.join("pytorch_model.bin");
+        if safetensors.is_file() {
+            Self::open_safetensors(safetensors)
+        } else if pickle.is_file() {
+            Self::open_pickle(pickle)
+        } else {
+            let folder = folder.to_owned();
+            Err(CheckpointError::NoWeights { folder })
+        }
+    }
+
+    fn open_safetensors(path: PathBuf) -> Result<Self, CheckpointError> {
+        let io_error = |source| CheckpointError::Io { path: path.clone(), source };
+        let damaged = |reason: String| CheckpointError::Damaged { path: path.clone(), reason };
+        let opened = fs::File::open(&path).map_err(io_error)?;
+        // SAFETY: the map is only read. A file that another process shortens meanwhile would be a fault of its
+        // owner; the project's own downloads appear by rename and are never written again.
+        let file = unsafe { Mmap::map(&opened) }.map_err(io_error)?;
+        let stored = SafeTensors::deserialize(&file).map_err(|e| damaged(e.to_string()))?;
+        let mut found = Vec::new();
+        for (name, view) in stored.iter() {
+            let format = match view.dtype() {
+                Dtype::F16 => Format::F16,
+                Dtype::BF16 => Format::Bf16,
+                Dtype::F32 => Format::F32,
+                Dtype::F64 => Format::F64,
+                _ => continue,
+            };
+            let start = view.data().as_ptr() as usize - file.as_ptr() as usize;
+            let place = Place::Mapped(start..start + view.data().len());
+            found.push((name.to_owned(), Stored { shape: view.shape().to_vec(), format, place }));
+        }
+        Self::new(path, found, Some(file))
+    }
+
+    fn open_pickle(path: PathBuf) -> Result<Self, CheckpointError> {
+        let reader = PytorchReader::new(&path)
+            .map_err(|e| CheckpointError::Damaged { path: path.clone(), reason: e.to_string() })?;
+        let mut found = Vec::new();
+        for (name, tensor) in reader.into_tensors() {
+            let format = match tensor.dtype() {
+                PickleDtype::F16 => Format::F16,
+                PickleDtype::BF16 => Format::Bf16,
+                PickleDtype::F32 => Format::F32,
+                PickleDtype::F64 => Format::F64,
+                _ => continue,
+            };
+            let shape = tensor.shape().to_vec();
+            found.push((name, Stored { shape, format, place: Place::Pickled(Box::new(tensor)) }));
+        }
+        Self::new(path, found, None)
+    }
+
+    fn new(path: PathBuf, found: Vec<(String, Stored)>, file: Option<Mmap>) -> Result<Self, CheckpointError> {
+        let mut tensors = BTreeMap::new();
+        for (name, stored) in found {
+            let Some(name) = canonical(&name) else { continue };
+            if tensors.insert(name.clone(), stored).is_some() {
+                return Err(CheckpointError::Duplicate { path, name });
+            }
+        }
+        Ok(Self { path, file, tensors, used: BTreeSet::new() })
+    }
+
+    /// Whether there is a tensor called `name`.
+    pub fn has(&self, name: &str) -> bool {
+        self.tensors.contains_key(name)
+    }
+
+    /// Fills every tensor of `module` from the one called `prefix` + its name.
+    ///
+    /// # Errors
+    /// If tensors are missing or misshapen (all of them are listed), or the file cannot be read.
+    pub fn load<M: Module>(&mut self, module: M, prefix: &str) -> Result<M, CheckpointError> {
+        let mut problems = Misfits::default();
+        let mut failure = None;
+        let loaded = replace_tensors(module, |tensor, holder| {
+            let name = format!("{prefix}{}", tensor.name);
+            let Some(stored) = self.tensors.get(&name) else {
+                problems.0.push(format!("  missing: {name} {:?}", tensor.shape));
+                return None;
+            };
+            // PyTorch's Linear has [out, in], Burn's [in, out].
+            let transposed = holder == "Linear" && tensor.shape.len() == 2;
+            let mut expected = tensor.shape.clone();
+            if transposed {
+                expected.reverse();
+            }
+            if stored.shape != expected {
+                let found = &stored.shape;
+                problems.0.push(format!("  misshapen: {name} is {found:?}, not {expected:?}"));
+                return None;
+            }
+            match self.read(stored) {
+                Ok(values) if transposed => Some(transpose(&values, expected[0], expected[1])),
+                Ok(values) => Some(values),
+                Err(error) => {
+                    failure.get_or_insert(error);
+                    None
+                }
+            }
+            .inspect(|_| {
+                self.used.insert(name);
+            })
+        });
+        match failure {
+            Some(error) => Err(error),
+            None if problems.0.is_empty() => Ok(loaded),
+            None => Err(CheckpointError::Misfit { path: self.path.clone(), problems }),
+        }
+    }
+
+    /// Names of tensors that nothing was filled from.
+    pub fn unused(&self) -> Vec<String> {
+        let unused = self.tensors.keys().filter(|name| !self.used.contains(*name));
+        unused.cloned().collect()
+    }
+
+    fn read(&self, stored: &Stored) -> Result<Vec<f32>, CheckpointError> {
+        match (&stored.place, &self.file) {
+            (Place::Mapped(range), Some(file)) => Ok(floats(&file[range.clone()], stored.format)),
+            (Place::Pickled(tensor), _) => match tensor.read() {
+                Ok(bytes) => Ok(floats(&bytes, stored.format)),
+                Err(source) => Err(CheckpointError::Io { path: self.path.clone(), source }),
+            },
+            (Place::Mapped(_), None) => unreachable!("mapped tensors come with their map"),
+        }
+    }
+}
+
+/// A checkpoint's name for a tensor in our spelling; `None` for buffers and copies that carry no weight.
+fn canonical(name: &str) -> Option<String> {
+    let name = name.strip_prefix("module.").unwrap_or(name);
+    let name = name.strip_prefix("bert.").unwrap_or(name);
+    let buffers = ["embeddings.position_ids", "embeddings.token_type_ids"];
+    // The decoder shares the word embeddings, and its bias is stored beside it.
+    let copies = ["cls.predictions.decoder.weight", "cls.predictions.decoder.bias"];
+    if buffers.contains(&name) || copies.contains(&name) {
+        return None;
+    }
+    Some(match name.rsplit_once('.') {
+        Some((path, "gamma")) => format!("{path}.weight"),
+        Some((path, "beta")) => format!("{path}.bias"),
+        _ => name.to_owned(),
+    })
+}
+
+fn floats(bytes: &[u8], format: Format) -> Vec<f32> {
+    fn each<const N: usize>(bytes: &[u8], f: impl Fn([u8; N]) -> f32) -> Vec<f32> {
+        bytes.as_chunks::<N>().0.iter().map(|&chunk| f(chunk)).collect()
+    }
+    match format {
+        Format::F16 => each(bytes, |b| f16::from_le_bytes(b).to_f32()),
+        Format::Bf16 => each(bytes, |b| bf16::from_le_bytes(b).to_f32()),
+        Format::F32 => each(bytes, f32::from_le_bytes),
+        Format::F64 => each(bytes, |b| f64::from_le_bytes(b) as f32),
+    }
+}
+
+/// `[rows, columns]` to `[columns, rows]`, in blocks that stay in the cache.
+pub(crate) fn transpose(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    const BLOCK: usize = 32;
+    let mut transposed = vec![0.0; values.len()];
+    for row_block in (0..rows).step_by(BLOCK) {
+        for column_block in (0..columns).step_by(BLOCK) {
+            for row in row_block..rows.min(row_block + BLOCK) {
+                for column in column_block..columns.min(column_block + BLOCK) {
+                    transposed[column * rows + row] = values[row * columns + column];
+                }
+            }
+        }
+    }
+    transposed
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("bert.embeddings.LayerNorm.gamma", Some("embeddings.LayerNorm.weight"))]
+    #[case("module.bert.encoder.layer.0.output.LayerNorm.beta", Some("encoder.layer.0.output.LayerNorm.bias"))]
+    #[case("encoder.layer.0.output.dense.weight", Some("encoder.layer.0.output.dense.weight"))]
+    #[case("bert.embeddings.position_ids", None)]
+    #[case("cls.predictions.decoder.weight", None)]
+    #[case("cls.predictions.bias", Some("cls.predictions.bias"))]
+    fn names_in_the_wild_have_one_spelling(#[case] wild: &str, #[case] ours: Option<&str>) {
+        assert_eq!(canonical(wild).as_deref(), ours);
+    }
+
+    #[test]
+    fn blocks_transpose_any_shape() {
+        let (rows, columns) = (37, 65);
+        let values: Vec<f32> = (0..rows * columns).map(|i| i as f32).collect();
+        let transposed = transpose(&values, rows, columns);
+        assert_eq!(transposed[3 * rows + 36], values[36 * columns + 3]);
+        assert_eq!(transpose(&transposed, columns, rows), values);
+    }
+}

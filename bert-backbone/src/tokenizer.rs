@@ -1,0 +1,166 @@
+//! Text to word pieces.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+use tokenizers::{
+    AddedToken, PostProcessor, TruncationParams, models::wordpiece::WordPiece, normalizers::BertNormalizer,
+    pre_tokenizers::bert::BertPreTokenizer, processors::bert::BertProcessing, utils::truncation::truncate_encodings,
+};
+
+/// BERT's tokenizer.
+#[derive(Clone, Debug)]
+pub struct Tokenizer {
+    inner: tokenizers::Tokenizer,
+}
+
+/// A text, or a pair of texts, as the network takes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Encoded {
+    /// Word pieces, special tokens included.
+    pub input_ids: Vec<u32>,
+    /// Segments: 0, and 1 for the second text of a pair.
+    pub token_type_ids: Vec<u32>,
+    /// The bytes of its text that each token covers; (0, 0) for special tokens.
+    pub offsets: Vec<(usize, usize)>,
+    /// Which text each token comes from (0 or 1); `None` for special tokens.
+    pub text_ids: Vec<Option<usize>>,
+}
+
+/// Why a text cannot be tokenised.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenizerError {
+    /// The folder has no tokenizer.
+    #[error("{}: no tokenizer here (looked for tokenizer.json and vocab.txt)", folder.display())]
+    None {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The tokenizer's file cannot be used.
+    #[error("{}: {reason}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the reader said.
+        reason: String,
+    },
+    /// The longest permitted sequence has no room for a text.
+    #[error("a maximum length of {max_length} tokens has no room beside {special} special tokens")]
+    TooShort {
+        /// The maximum asked for.
+        max_length: usize,
+        /// Special tokens that are always there.
+        special: usize,
+    },
+    /// The tokenizer failed on a text.
+    #[error("tokenising failed: {0}")]
+    Text(String),
+}
+
+/// What `tokenizer_config.json` says for a plain vocabulary.
+#[derive(Deserialize)]
+#[serde(default)]
+struct PlainConfig {
+    do_lower_case: bool,
+    strip_accents: Option<bool>,
+    tokenize_chinese_chars: bool,
+}
+
+impl Default for PlainConfig {
+    fn default() -> Self {
+        Self { do_lower_case: true, strip_accents: None, tokenize_chinese_chars: true }
+    }
+}
+
+impl Tokenizer {
+    /// Loads `tokenizer.json`, else `vocab.txt` (with `tokenizer_config.json` for lower-casing) from a folder.
+    ///
+    /// # Errors
+    /// If there is neither, or the file is no tokenizer.
+    pub fn load(folder: &Path) -> Result<Self, TokenizerError> {
+        let whole = folder.join("tokenizer.json");
+        let vocabulary = folder.join("vocab.txt");
+        let mut inner = if whole.is_file() {
+            tokenizers::Tokenizer::from_file(&whole).map_err(|e| file_error(&whole, e))?
+        } else if vocabulary.is_file() {
+            let config = folder.join("tokenizer_config.json");
+            let config = match fs::read_to_string(&config) {
+                Ok(text) => serde_json::from_str(&text).map_err(|e| file_error(&config, e))?,
+                Err(_) => PlainConfig::default(),
+            };
+            from_vocabulary(&vocabulary, &config)?
+        } else {
+            let folder = folder.to_owned();
+            return Err(TokenizerError::None { folder });
+        };
+        // Some files carry a fixed truncation and padding; here lengths are the caller's choice.
+        inner.with_padding(None);
+        inner.with_truncation(None).map_err(|e| file_error(&whole, e))?;
+        Ok(Self { inner })
+    }
+
+    /// Encodes a text or a pair with `[CLS]` and `[SEP]`, cut to `max_length` tokens from the longer text first.
+    ///
+    /// # Errors
+    /// If `max_length` has no room for the special tokens.
+    pub fn encode(&self, text: &str, pair: Option<&str>, max_length: usize) -> Result<Encoded, TokenizerError> {
+        let failed = |e: tokenizers::Error| TokenizerError::Text(e.to_string());
+        let special = self.inner.get_post_processor().map_or(0, |p| p.added_tokens(pair.is_some()));
+        if max_length < special {
+            return Err(TokenizerError::TooShort { max_length, special });
+        }
+        let first = self.inner.encode(text, false).map_err(failed)?;
+        let second = pair.map(|pair| self.inner.encode(pair, false)).transpose().map_err(failed)?;
+        let limit = TruncationParams { max_length: max_length - special, ..TruncationParams::default() };
+        let (first, second) = truncate_encodings(first, second, &limit).map_err(failed)?;
+        let encoding = self.inner.post_process(first, second, true).map_err(failed)?;
+        Ok(Encoded {
+            input_ids: encoding.get_ids().to_vec(),
+            token_type_ids: encoding.get_type_ids().to_vec(),
+            offsets: encoding.get_offsets().to_vec(),
+            text_ids: encoding.get_sequence_ids(),
+        })
+    }
+
+    /// The number of a word piece.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        self.inner.token_to_id(token)
+    }
+
+    /// The word piece with number `id`.
+    pub fn token(&self, id: u32) -> Option<String> {
+        self.inner.id_to_token(id)
+    }
+}
+
+fn file_error(path: &Path, reason: impl ToString) -> TokenizerError {
+    TokenizerError::File { path: path.to_owned(), reason: reason.to_string() }
+}
+
+fn from_vocabulary(path: &Path, config: &PlainConfig) -> Result<tokenizers::Tokenizer, TokenizerError> {
+    let ids = WordPiece::read_file(&path.to_string_lossy()).map_err(|e| file_error(path, e))?;
+    let id = |token: &str| match ids.get(token) {
+        Some(&id) => Ok((token.to_owned(), id)),
+        None => Err(file_error(path, format!("the vocabulary has no `{token}`"))),
+    };
+    let (unknown, separator, class) = (id("[UNK]")?, id("[SEP]")?, id("[CLS]")?);
+    let special: Vec<_> = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+        .into_iter()
+        .filter(|token| ids.contains_key(*token))
+        .map(|token| AddedToken::from(token, true))
+        .collect();
+    let model = WordPiece::builder().vocab(ids).unk_token(unknown.0).build().map_err(|e| file_error(path, e))?;
+    let mut tokenizer = tokenizers::Tokenizer::new(model);
+    let normalizer =
+        BertNormalizer::new(true, config.tokenize_chinese_chars, config.strip_accents, config.do_lower_case);
+    tokenizer
+        .with_normalizer(Some(normalizer))
+        .map_err(|e| file_error(path, e))?
+        .with_pre_tokenizer(Some(BertPreTokenizer))
+        .with_post_processor(Some(BertProcessing::new(separator, class)));
+    tokenizer.add_special_tokens(special).map_err(|e| file_error(path, e))?;
+    Ok(tokenizer)
+}

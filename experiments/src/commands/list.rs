@@ -1,0 +1,108 @@
+//! `list`: what there is.
+
+use adapter_core::Init;
+use anyhow::Result;
+use bert_backbone::{Bert, Source, known_backbones};
+use burn::module::Module;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::{grouped, print, table};
+use crate::{
+    backbones::CacheArgs,
+    device::{DEVICES, DeviceName},
+};
+
+/// List what there is to choose from
+#[derive(Args, Debug)]
+pub struct ListArgs {
+    /// What to list
+    what: What,
+    #[command(flatten)]
+    cache: CacheArgs,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum What {
+    /// Backbones known by name
+    Backbones,
+    /// Devices of this build
+    Devices,
+}
+
+pub fn run(args: &ListArgs) -> Result<()> {
+    match args.what {
+        What::Backbones => backbones(args),
+        What::Devices => devices(args),
+    }
+}
+
+#[derive(Serialize)]
+struct BackboneRow {
+    name: &'static str,
+    layers: usize,
+    hidden: usize,
+    heads: usize,
+    parameters: usize,
+    fetched: bool,
+    source: String,
+    note: &'static str,
+}
+
+fn backbones(args: &ListArgs) -> Result<()> {
+    let fetcher = args.cache.fetcher();
+    let device = DeviceName::Flex.open();
+    let mut list = Vec::new();
+    for known in known_backbones() {
+        list.push(BackboneRow {
+            name: known.name,
+            layers: known.config.num_hidden_layers,
+            hidden: known.config.hidden_size,
+            heads: known.config.num_attention_heads,
+            parameters: Bert::random(&known.config, Init::new(0), &device)?.num_params(),
+            fetched: fetcher.find(known.name).is_ok(),
+            source: match known.source {
+                Source::Hub { repository } => format!("hub: {repository}"),
+                Source::Wheel { package, version, .. } => format!("pip: {package}=={version}"),
+            },
+            note: known.note,
+        });
+    }
+    print(&list, args.json, || {
+        let head = ["name", "layers", "hidden", "heads", "parameters", "fetched", "source", ""];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        rows.extend(list.iter().map(|row| {
+            vec![
+                row.name.to_owned(),
+                row.layers.to_string(),
+                row.hidden.to_string(),
+                row.heads.to_string(),
+                grouped(row.parameters),
+                if row.fetched { "yes" } else { "no" }.to_owned(),
+                row.source.clone(),
+                row.note.to_owned(),
+            ]
+        }));
+        let folder = fetcher.cache.display();
+        table(&rows)
+            + &format!("\nFetched backbones are kept in {folder}. Any folder in Hugging Face layout works too.\n")
+    })
+}
+
+#[derive(Serialize)]
+struct DeviceRow {
+    name: &'static str,
+    what: &'static str,
+}
+
+fn devices(args: &ListArgs) -> Result<()> {
+    let list = DEVICES.map(|(name, what)| DeviceRow { name, what });
+    print(&list, args.json, || {
+        let mut rows = vec![["name", "what"].map(str::to_owned).to_vec()];
+        rows.extend(list.iter().map(|row| vec![row.name.to_owned(), row.what.to_owned()]));
+        table(&rows)
+    })
+}

@@ -1,0 +1,92 @@
+//! The commands, one file each.
+
+mod encode;
+mod fetch;
+mod fill_mask;
+mod list;
+mod params;
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use serde::Serialize;
+
+/// Parameter-efficient transfer learning on a frozen BERT: adapters, their rivals, and what they cost.
+#[derive(Debug, Parser)]
+#[command(name = "adapter-lab", version, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Params(params::ParamsArgs),
+    Encode(encode::EncodeArgs),
+    FillMask(fill_mask::FillMaskArgs),
+    Fetch(fetch::FetchArgs),
+    List(list::ListArgs),
+}
+
+/// Runs a command.
+///
+/// # Errors
+/// If the command fails; the message says what was wrong, where, and what to do.
+pub fn run(cli: Cli) -> Result<()> {
+    match cli.command {
+        Command::Params(args) => params::run(&args),
+        Command::Encode(args) => encode::run(&args),
+        Command::FillMask(args) => fill_mask::run(&args),
+        Command::Fetch(args) => fetch::run(&args),
+        Command::List(args) => list::run(&args),
+    }
+}
+
+/// Prints a result: as one JSON document, or as text for people.
+fn print<T: Serialize>(result: &T, json: bool, text: impl FnOnce() -> String) -> Result<()> {
+    let mut output = match json {
+        true => serde_json::to_string_pretty(result)?,
+        false => text(),
+    };
+    if !output.ends_with('\n') {
+        output.push('\n');
+    }
+    io::stdout().write_all(output.as_bytes())?;
+    Ok(())
+}
+
+/// Lines up the columns of a table, the first row being its head. Columns of numbers are right-aligned.
+fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<_> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let is_number = |cell: &str| cell.starts_with(|c: char| c.is_ascii_digit());
+    let numeric: Vec<_> = (0..columns)
+        .map(|column| rows.iter().skip(1).filter_map(|row| row.get(column)).all(|cell| is_number(cell)))
+        .collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().enumerate().map(|(column, cell)| match numeric[column] {
+            true => format!("{cell:>width$}", width = widths[column]),
+            false => format!("{cell:<width$}", width = widths[column]),
+        });
+        let line = cells.collect::<Vec<_>>().join("  ");
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// A number with its thousands set apart: `2 419 202`.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    text
+}

@@ -1,0 +1,109 @@
+//! `params`: how much a tuning trains, counted from the tensors of the model it would train.
+
+use adapter_core::{AdapterConfig, Init, ParamCount, Tuning};
+use anyhow::{Result, bail};
+use bert_backbone::Bert;
+use burn::tensor::Device;
+use clap::Args;
+use serde::Serialize;
+use tasks::{Head, HeadInput, TaskModel};
+
+use super::{grouped, print, table};
+use crate::{backbones::BackboneArgs, device::DeviceName};
+
+/// Count what a tuning trains: parameters by group, percent of the backbone, and the total for several tasks
+#[derive(Args, Debug)]
+pub struct ParamsArgs {
+    #[command(flatten)]
+    backbone: BackboneArgs,
+    /// What is trained: adapters, full, top-k (with --k), layer-norm, head or bias
+    #[arg(long, default_value = "adapters")]
+    tuning: String,
+    /// Number of top layers, for --tuning top-k
+    #[arg(long)]
+    k: Option<usize>,
+    /// Width of the adapters' bottleneck
+    #[arg(long, default_value_t = 64, value_name = "M")]
+    adapter_size: usize,
+    /// Classes of the task's head
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
+    classes: usize,
+    /// What the head reads: cls (the paper) or pooler (the authors' released code)
+    #[arg(long, default_value_t = HeadInput::Cls)]
+    head: HeadInput,
+    /// Number of tasks in the total (the paper's GLUE table counts 9)
+    #[arg(long, default_value_t = 9, value_name = "N")]
+    tasks: usize,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    backbone_name: String,
+    tuning: Tuning,
+    #[serde(flatten)]
+    count: ParamCount,
+    percent: f64,
+    tasks: usize,
+    multiple_for_tasks: f64,
+}
+
+pub fn run(args: &ParamsArgs) -> Result<()> {
+    let (config, pooler) = args.backbone.shape()?;
+    let tuning = tuning(&args.tuning, args.k, config.num_hidden_layers)?;
+    let adapter = AdapterConfig::new(args.adapter_size);
+    adapter.check(config.num_hidden_layers)?;
+
+    // The model that would be trained; its tensors have shapes but no values yet.
+    let (init, device): (_, Device) = (Init::new(0), DeviceName::Flex.open());
+    let mut bert = Bert::random(&config, init, &device)?;
+    if !pooler {
+        bert.pooler = None;
+    }
+    let bert = bert.insert(|place| match tuning {
+        Tuning::Adapters => adapter.init(place, config.hidden_size, init, &device),
+        _ => None,
+    });
+    let head = Head::new(config.hidden_size, args.classes, args.head, init, &device);
+    let count = ParamCount::of(&TaskModel::new(bert, head)?, tuning);
+
+    let report = Report {
+        backbone_name: args.backbone.backbone.clone(),
+        tuning,
+        percent: count.percent(),
+        tasks: args.tasks,
+        multiple_for_tasks: count.multiple_for(args.tasks),
+        count,
+    };
+    print(&report, args.json, || text(&report))
+}
+
+/// Reads `--tuning` and `--k` together.
+fn tuning(name: &str, k: Option<usize>, layers: usize) -> Result<Tuning> {
+    let tuning = match (name, k) {
+        ("top-k", Some(k)) => format!("top-{k}").parse()?,
+        ("top-k", None) => bail!("--tuning top-k needs --k, from 1 to {layers}"),
+        (_, Some(_)) => bail!("--k goes with --tuning top-k, not with `{name}`"),
+        (_, None) => name.parse()?,
+    };
+    match tuning {
+        Tuning::TopLayers(k) if k > layers => bail!("top {k} layers asked for, the backbone has {layers}"),
+        tuning => Ok(tuning),
+    }
+}
+
+fn text(report: &Report) -> String {
+    let count = &report.count;
+    let share = |n: usize| format!("{:.3} %", 100.0 * n as f64 / count.backbone as f64);
+    let mut rows = vec![vec![report.tuning.to_string(), "parameters".to_owned(), "of the backbone".to_owned()]];
+    for (group, n) in &count.groups {
+        rows.push(vec![format!("  {}", group.replace('_', " ")), grouped(*n), share(*n)]);
+    }
+    rows.push(vec!["trained".to_owned(), grouped(count.trained), share(count.trained)]);
+    rows.push(vec![report.backbone_name.clone(), grouped(count.backbone), share(count.backbone)]);
+    rows.push(vec!["whole model".to_owned(), grouped(count.total), share(count.total)]);
+    let (tasks, multiple) = (report.tasks, report.multiple_for_tasks);
+    table(&rows) + &format!("{tasks} tasks together: {multiple:.2} × the backbone\n")
+}

@@ -1,0 +1,29 @@
+//! What to run: the commands of `adapter-lab`.
+//!
+//! The binary parses its arguments into a [`Cli`] and calls [`run`]. Results go to standard output (with `--json`
+//! one JSON document and nothing else), everything else to standard error.
+//!
+//! ```
+//! use clap::Parser;
+//! use experiments::Cli;
+//!
+//! let cli = Cli::try_parse_from(["adapter-lab", "params", "--backbone", "bert-base-uncased"]).unwrap();
+//! experiments::run(cli).unwrap();
+//! ```
+
+mod backbones;
+mod commands;
+mod device;
+
+use std::io;
+
+pub use commands::{Cli, run};
+pub use device::{DEVICES, DeviceName, UnknownDevice};
+
+/// Whether `error` only says that nobody reads our standard output any more.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}

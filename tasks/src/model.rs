@@ -1,0 +1,143 @@
+//! A backbone with a task's head.
+
+use std::{fmt, str::FromStr};
+
+use adapter_core::{Init, Insertion, Kind, Part, Place, Role, Tunable};
+use bert_backbone::{Bert, PackedBatch, role};
+use burn::{
+    module::{Module, Param},
+    tensor::{Device, Tensor},
+};
+
+/// What a head reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HeadInput {
+    /// The last layer's `[CLS]` token, as in the paper.
+    #[default]
+    Cls,
+    /// The pre-trained pooler, as in the authors' released code.
+    Pooler,
+}
+
+/// A name that is nothing a head reads.
+#[derive(Debug, thiserror::Error)]
+#[error("unknown head input `{0}` (known: cls, pooler)")]
+pub struct UnknownHeadInput(String);
+
+impl FromStr for HeadInput {
+    type Err = UnknownHeadInput;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "cls" => Ok(HeadInput::Cls),
+            "pooler" => Ok(HeadInput::Pooler),
+            _ => Err(UnknownHeadInput(name.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for HeadInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            HeadInput::Cls => "cls",
+            HeadInput::Pooler => "pooler",
+        })
+    }
+}
+
+/// A linear layer from the network's width to a task's outputs.
+#[derive(Module, Debug)]
+pub struct Head {
+    /// `[hidden, outputs]`
+    pub weight: Param<Tensor<2>>,
+    /// `[outputs]`
+    pub bias: Param<Tensor<1>>,
+    #[module(skip)]
+    input: HeadInput,
+}
+
+impl Head {
+    /// Standard deviation of a new head's weights.
+    const INIT_STD: f64 = 0.02;
+
+    /// A new head with `outputs` outputs on a network of width `hidden`.
+    pub fn new(hidden: usize, outputs: usize, input: HeadInput, init: Init, device: &Device) -> Self {
+        Self {
+            weight: init.truncated_normal("head.weight", [hidden, outputs], Self::INIT_STD, device),
+            bias: init.constant(0.0, [outputs], device),
+            input,
+        }
+    }
+
+    /// What the head reads.
+    pub fn input(&self) -> HeadInput {
+        self.input
+    }
+}
+
+/// A head that reads a pooler on a backbone without one.
+#[derive(Debug, thiserror::Error)]
+#[error("the head reads the pooler, but this backbone has none; use the `cls` head")]
+pub struct NoPooler;
+
+/// A backbone, what is inserted into it, and a task's head: ψ of the paper.
+#[derive(Module, Debug)]
+pub struct TaskModel<I: Insertion> {
+    bert: Bert<I>,
+    head: Head,
+}
+
+impl<I: Insertion> TaskModel<I> {
+    /// Puts `head` on `bert`.
+    ///
+    /// # Errors
+    /// If the head reads a pooler that the backbone does not have.
+    pub fn new(bert: Bert<I>, head: Head) -> Result<Self, NoPooler> {
+        match head.input == HeadInput::Pooler && bert.pooler.is_none() {
+            true => Err(NoPooler),
+            false => Ok(Self { bert, head }),
+        }
+    }
+
+    /// The network.
+    pub fn bert(&self) -> &Bert<I> {
+        &self.bert
+    }
+
+    /// The same model with `f` of what was inserted at each place. No weight is copied.
+    pub fn map_insertions<J: Insertion>(self, f: impl FnMut(Place, I) -> J) -> TaskModel<J> {
+        TaskModel { bert: self.bert.map_insertions(f), head: self.head }
+    }
+
+    /// One row of outputs for each sequence.
+    ///
+    /// # Shapes
+    /// - result: `[sequences, outputs]`
+    pub fn forward(&self, batch: &PackedBatch) -> Tensor<2> {
+        let first = batch.first_tokens(self.bert.forward(batch));
+        let read = match self.head.input {
+            HeadInput::Cls => first,
+            HeadInput::Pooler => {
+                let pooler = self.bert.pooler.as_ref();
+                pooler.expect("`new` checked that there is a pooler").forward(first)
+            }
+        };
+        read.matmul(self.head.weight.val()) + self.head.bias.val().unsqueeze()
+    }
+}
+
+impl<I: Insertion> Tunable for TaskModel<I> {
+    fn layers(&self) -> usize {
+        self.bert.encoder.layer.len()
+    }
+
+    fn role(&self, name: &str) -> Role {
+        match name.split_once('.') {
+            Some(("head", rest)) => {
+                Role { part: Part::Head, kind: if rest == "bias" { Kind::Bias } else { Kind::Weight } }
+            }
+            Some((_, rest)) => role(rest, self.head.input == HeadInput::Pooler),
+            None => role(name, self.head.input == HeadInput::Pooler),
+        }
+    }
+}
