@@ -33,6 +33,20 @@ impl RandomCheckpoint {
         Self { config, vocabulary, seed: 0 }
     }
 
+    /// One layer of width 8 for sequences of up to 16 tokens, with the vocabulary of [`tiny`](Self::tiny).
+    pub fn micro() -> Self {
+        let tiny = Self::tiny();
+        let config = BertConfig {
+            intermediate_size: 16,
+            max_position_embeddings: 16,
+            hidden_size: 8,
+            num_hidden_layers: 1,
+            num_attention_heads: 2,
+            ..tiny.config
+        };
+        Self { config, ..tiny }
+    }
+
     /// Writes `config.json`, `model.safetensors`, `vocab.txt` and `tokenizer_config.json` into `folder`.
     ///
     /// The bytes depend on `self` alone; `device` only computes them.

@@ -117,11 +117,14 @@ impl Tokenizer {
         let limit = TruncationParams { max_length: max_length - special, ..TruncationParams::default() };
         let (first, second) = truncate_encodings(first, second, &limit).map_err(failed)?;
         let encoding = self.inner.post_process(first, second, true).map_err(failed)?;
+        // A BERT has one segment for each text.
+        let text_ids = encoding.get_type_ids().iter().zip(encoding.get_special_tokens_mask());
+        let text_ids = text_ids.map(|(&text, &special)| (special == 0).then_some(text as usize));
         Ok(Encoded {
             input_ids: encoding.get_ids().to_vec(),
             token_type_ids: encoding.get_type_ids().to_vec(),
             offsets: encoding.get_offsets().to_vec(),
-            text_ids: encoding.get_sequence_ids(),
+            text_ids: text_ids.collect(),
         })
     }
 

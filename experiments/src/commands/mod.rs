@@ -78,13 +78,13 @@ fn table(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// A number with its thousands set apart: `2 419 202`.
+/// A number with its thousands set apart: `2,419,202`.
 fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
         if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push('\u{202f}');
+            text.push(',');
         }
         text.push(digit);
     }
