@@ -44,5 +44,5 @@ pub use init::Init;
 pub use insertion::{At, Insertion, NoInsertion};
 pub use place::{LayerSpan, LayerSpanError, Place, Site};
 pub use task_file::{TaskFile, TaskFileError, TaskInfo};
-pub use tensors::{TensorInfo, content_hash, replace_tensors, tensors, visit_tensors};
+pub use tensors::{TensorInfo, content_hash, replace_tensors, tensors, visit_gradients, visit_tensors};
 pub use tuning::{Kind, Part, Role, Tunable, Tuning, UnknownTuning};

@@ -2,7 +2,7 @@
 
 use burn::{
     module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId},
-    tensor::{Tensor, TensorData},
+    tensor::{Gradients, Tensor, TensorData},
 };
 
 /// What is known of a tensor without touching its values.
@@ -70,6 +70,29 @@ pub fn visit_tensors<M: Module>(module: &M, wanted: impl FnMut(&str) -> bool, f:
         }
     }
     module.visit(&mut Visit { path: Path::default(), wanted, f });
+}
+
+/// Calls `f` with the name and the gradient (row-major) of every float tensor of `module` that got one.
+pub fn visit_gradients<M: Module>(module: &M, gradients: &Gradients, f: impl FnMut(&str, Vec<f32>)) {
+    struct Visit<'a, F> {
+        path: Path,
+        gradients: &'a Gradients,
+        f: F,
+    }
+    impl<F: FnMut(&str, Vec<f32>)> ModuleVisitor for Visit<'_, F> {
+        fn enter_module(&mut self, name: &str, container: &str) {
+            self.path.enter(name, container);
+        }
+        fn exit_module(&mut self, _: &str, _: &str) {
+            self.path.exit();
+        }
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            if let Some(gradient) = param.val().grad(self.gradients) {
+                (self.f)(&self.path.name(), gradient.into_data().iter::<f32>().collect());
+            }
+        }
+    }
+    module.visit(&mut Visit { path: Path::default(), gradients, f });
 }
 
 /// Puts new values into the float tensors of `module`.

@@ -46,6 +46,16 @@ pub enum BatchError {
         /// Its place in the batch.
         sequence: usize,
     },
+    /// A sequence has not one segment for each token.
+    #[error("sequence {sequence} of the batch has {tokens} tokens and {segments} segments")]
+    Uneven {
+        /// Its place in the batch.
+        sequence: usize,
+        /// Its tokens.
+        tokens: usize,
+        /// Its segments.
+        segments: usize,
+    },
     /// A sequence is longer than the network can take.
     #[error("sequence {sequence} of the batch has {length} tokens, the backbone takes {limit} at most")]
     TooLong {
@@ -204,8 +214,7 @@ fn check(sequences: &[Encoded], config: &BertConfig) -> Result<(), BatchError> {
     if sequences.is_empty() {
         return Err(BatchError::Empty);
     }
-    for (number, encoded) in sequences.iter().enumerate() {
-        let sequence = number;
+    for (sequence, encoded) in sequences.iter().enumerate() {
         let length = encoded.input_ids.len();
         let limit = config.max_position_embeddings;
         if length == 0 {
@@ -213,6 +222,10 @@ fn check(sequences: &[Encoded], config: &BertConfig) -> Result<(), BatchError> {
         }
         if length > limit {
             return Err(BatchError::TooLong { sequence, length, limit });
+        }
+        let segments = encoded.token_type_ids.len();
+        if segments != length {
+            return Err(BatchError::Uneven { sequence, tokens: length, segments });
         }
         let unknown = |what, ids: &[u32], limit: usize| match ids.iter().find(|&&id| id as usize >= limit) {
             Some(&id) => Err(BatchError::Unknown { sequence, what, id, limit }),

@@ -1,0 +1,147 @@
+//! Insertions: adapters, their removal, and one that this crate has never heard of.
+
+mod support;
+
+use adapter_core::{
+    Adapter, AdapterConfig, At, DropoutKey, DropoutSite, Init, Insertion, LayerSpan, Place, Site, visit_gradients,
+};
+use bert_backbone::{Backbone, Bert, PackedBatch, dropout};
+use burn::{
+    module::{Module, Param},
+    tensor::{Device, Tensor},
+};
+use support::{floats, largest_difference, sequences, tiny};
+
+fn adapted(backbone: &Backbone, init_std: f64, device: &Device) -> Bert<Option<Adapter>> {
+    let config = AdapterConfig { init_std, ..AdapterConfig::new(8) };
+    let hidden = backbone.config.hidden_size;
+    backbone.bert.clone().insert(|place| config.init(place, hidden, Init::new(3), device))
+}
+
+fn batch(backbone: &Backbone, device: &Device) -> PackedBatch {
+    PackedBatch::new(&sequences(&[7, 1, 12], &backbone.config), &backbone.config, device).unwrap()
+}
+
+#[test]
+fn removing_all_adapters_restores_the_backbone_bit_for_bit() {
+    let device = Device::flex();
+    let backbone = tiny(&device);
+    let batch = batch(&backbone, &device);
+    let original = floats(backbone.bert.forward(&batch));
+    let adapted = adapted(&backbone, 1.0, &device);
+    assert_ne!(floats(adapted.forward(&batch)), original);
+    let removed = adapted.map_insertions(|_, _| None::<Adapter>);
+    assert_eq!(floats(removed.forward(&batch)), original);
+}
+
+#[test]
+fn a_small_sigma_leaves_the_backbone_as_it_was_and_a_large_one_does_not() {
+    let device = Device::flex();
+    let backbone = tiny(&device);
+    let batch = batch(&backbone, &device);
+    let original = floats(backbone.bert.forward(&batch));
+    let change = |std| largest_difference(&floats(adapted(&backbone, std, &device).forward(&batch)), &original);
+    assert!(change(1e-7) < 1e-5, "{}", change(1e-7));
+    assert!(change(1.0) > 1e-2, "{}", change(1.0));
+}
+
+#[test]
+fn removing_a_span_leaves_the_adapters_outside_it() {
+    let device = Device::flex();
+    let backbone = tiny(&device);
+    let mut seen = Vec::new();
+    for span in LayerSpan::all(3) {
+        let removed = adapted(&backbone, 1.0, &device)
+            .map_insertions(|place, adapter| adapter.filter(|_| !span.contains(place.layer)));
+        removed.clone().map_insertions(|place, adapter| {
+            assert_eq!(adapter.is_none(), span.contains(place.layer));
+            adapter
+        });
+        seen.push(floats(removed.forward(&batch(&backbone, &device))));
+    }
+    seen.dedup();
+    assert_eq!(seen.len(), 6, "every span gives another output");
+}
+
+#[test]
+fn changing_what_is_inserted_copies_no_weight() {
+    let device = Device::flex();
+    let backbone = tiny(&device);
+    let before = adapter_core::tensors(&backbone.bert);
+    let adapted = adapted(&backbone, 1e-2, &device);
+    for tensor in before {
+        let kept = adapter_core::tensors(&adapted).into_iter().find(|other| other.name == tensor.name);
+        assert_eq!(kept.unwrap().id, tensor.id, "{}", tensor.name);
+    }
+}
+
+/// Scales each sequence's output by what a bias-free gate makes of the sequence's mean: reads everything an
+/// insertion is told.
+#[derive(Module, Debug)]
+struct MeanGate {
+    weight: Param<Tensor<2>>,
+}
+
+impl MeanGate {
+    fn new(place: Place, device: &Device) -> Self {
+        Self { weight: Init::new(1).truncated_normal(format!("{place}.gate"), [32, 32], 1e-3, device) }
+    }
+}
+
+impl Insertion for MeanGate {
+    fn forward(&self, output: Tensor<2>, input: Tensor<2>, at: &At<'_>) -> Tensor<2> {
+        let gated = at.boundaries.windows(2).map(|pair| {
+            let rows = [pair[0]..pair[1], 0..32];
+            let gate = input.clone().slice(rows.clone()).mean_dim(0).matmul(self.weight.val());
+            output.clone().slice(rows) * (gate + 1.0)
+        });
+        let site = DropoutSite::Insertion(at.place.layer, at.place.site);
+        dropout(Tensor::cat(gated.collect(), 0), at.dropout.map(|key| key.mask(site, 0.1)))
+    }
+}
+
+#[test]
+fn an_insertion_from_outside_plugs_in_and_trains() {
+    let device = Device::flex().autodiff();
+    let backbone = tiny(&device);
+    let batch = batch(&backbone, &device);
+    let target = Init::new(5).truncated_normal("target", [20, 32], 1.0, &device).val().detach();
+    let mut bert = backbone.bert.clone().no_grad().insert(|place| MeanGate::new(place, &device));
+
+    let mut losses = Vec::new();
+    for step in 0..12 {
+        let batch = batch.clone().with_dropout(DropoutKey { seed: 0, step });
+        let loss = (bert.forward(&batch) - target.clone()).powf_scalar(2.0).mean();
+        losses.push(loss.clone().into_scalar::<f32>());
+        let gradients = loss.backward();
+        let mut trained = 0;
+        visit_gradients(&bert, &gradients, |name, _| {
+            assert!(name.ends_with("insertion.weight"), "{name} is frozen");
+            trained += 1;
+        });
+        assert_eq!(trained, 3 * Site::ALL.len());
+        bert = bert.map_insertions(|_, gate| {
+            let gradient = gate.weight.val().grad(&gradients).unwrap();
+            let updated = gate.weight.val().inner() - gradient * 0.5;
+            MeanGate { weight: Param::from_tensor(Tensor::from_inner(updated)) }
+        });
+    }
+    assert!(losses[11] < 0.97 * losses[0], "{losses:?}");
+}
+
+#[test]
+fn dropout_follows_the_batchs_key_alone() {
+    let device = Device::flex();
+    let backbone = tiny(&device);
+    let evaluated = batch(&backbone, &device);
+    let output = |seed, step| {
+        let batch = evaluated.clone().with_dropout(DropoutKey { seed, step });
+        floats(backbone.bert.forward(&batch))
+    };
+    let plain = floats(backbone.bert.forward(&evaluated));
+    assert_eq!(plain, floats(backbone.bert.forward(&evaluated)));
+    assert_eq!(output(1, 1), output(1, 1));
+    assert_ne!(output(1, 1), plain);
+    assert_ne!(output(1, 1), output(1, 2));
+    assert_ne!(output(1, 1), output(2, 1));
+}
