@@ -57,6 +57,7 @@ impl Backbone {
         let bert = checkpoint.load(bert, "")?;
         let masked_lm = match checkpoint.has("cls.predictions.transform.dense.weight") {
             true => {
+                checkpoint.check_tied_decoder()?;
                 let head = MaskedLmHead::random(&config, Init::new(0), device)?;
                 Some(checkpoint.load(head, "cls.predictions.")?)
             }

@@ -76,6 +76,12 @@ pub enum CheckpointError {
         /// Their name.
         name: String,
     },
+    /// The masked-LM head has a decoder of its own.
+    #[error("{}: the masked-LM decoder is not tied to the word embeddings; such heads cannot be loaded", path.display())]
+    Untied {
+        /// The file.
+        path: PathBuf,
+    },
     /// Tensors of the network are missing or do not fit.
     #[error("{}: the weights do not fit the configuration\n{problems}", path.display())]
     Misfit {
@@ -86,7 +92,7 @@ pub enum CheckpointError {
     },
 }
 
-/// Tensors that are missing or do not fit.
+/// Tensors that are missing or do not fit, a line each.
 #[derive(Debug, Default)]
 pub struct Misfits(Vec<String>);
 
@@ -215,6 +221,22 @@ impl Checkpoint {
         }
     }
 
+    /// Checks that the masked-LM decoder, where it is stored apart, is a copy of the word embeddings.
+    ///
+    /// # Errors
+    /// If it is not, or the file cannot be read.
+    pub(crate) fn check_tied_decoder(&mut self) -> Result<(), CheckpointError> {
+        let decoder = "cls.predictions.decoder.weight";
+        let embeddings = "embeddings.word_embeddings.weight";
+        if let (Some(a), Some(b)) = (self.tensors.get(decoder), self.tensors.get(embeddings)) {
+            if self.read(a)? != self.read(b)? {
+                return Err(CheckpointError::Untied { path: self.path.clone() });
+            }
+            self.used.insert(decoder.to_owned());
+        }
+        Ok(())
+    }
+
     /// Names of tensors that nothing was filled from.
     pub fn unused(&self) -> Vec<String> {
         let unused = self.tensors.keys().filter(|name| !self.used.contains(*name));
@@ -237,10 +259,9 @@ impl Checkpoint {
 fn canonical(name: &str) -> Option<String> {
     let name = name.strip_prefix("module.").unwrap_or(name);
     let name = name.strip_prefix("bert.").unwrap_or(name);
-    let buffers = ["embeddings.position_ids", "embeddings.token_type_ids"];
-    // The decoder shares the word embeddings, and its bias is stored beside it.
-    let copies = ["cls.predictions.decoder.weight", "cls.predictions.decoder.bias"];
-    if buffers.contains(&name) || copies.contains(&name) {
+    // Buffers, and a second copy of `cls.predictions.bias`.
+    let ignored = ["embeddings.position_ids", "embeddings.token_type_ids", "cls.predictions.decoder.bias"];
+    if ignored.contains(&name) {
         return None;
     }
     Some(match name.rsplit_once('.') {
@@ -289,7 +310,7 @@ mod tests {
     #[case("module.bert.encoder.layer.0.output.LayerNorm.beta", Some("encoder.layer.0.output.LayerNorm.bias"))]
     #[case("encoder.layer.0.output.dense.weight", Some("encoder.layer.0.output.dense.weight"))]
     #[case("bert.embeddings.position_ids", None)]
-    #[case("cls.predictions.decoder.weight", None)]
+    #[case("cls.predictions.decoder.bias", None)]
     #[case("cls.predictions.bias", Some("cls.predictions.bias"))]
     fn names_in_the_wild_have_one_spelling(#[case] wild: &str, #[case] ours: Option<&str>) {
         assert_eq!(canonical(wild).as_deref(), ours);

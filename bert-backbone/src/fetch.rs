@@ -181,8 +181,10 @@ impl Fetcher {
             self.download(source, &staging, &model).and_then(|()| fs::rename(&model, &folder).map_err(at(&folder)));
         // Whatever happened, no half of a download stays; a failure to clean up is not worth hiding the result.
         let _ = fs::remove_dir_all(&staging);
+        result?;
+        // Only now: after a failure another process may be waiting for this very lock.
         let _ = fs::remove_file(&lock_path);
-        result.map(|()| Fetched::New(folder))
+        Ok(Fetched::New(folder))
     }
 
     fn folder(&self, name: &str) -> PathBuf {

@@ -19,8 +19,7 @@ fn padded_forward(bert: &Bert, config: &BertConfig, batch: &[Encoded], device: &
     let longest = batch.iter().map(|sequence| sequence.input_ids.len()).max().unwrap();
     let (count, d, heads) = (batch.len(), config.hidden_size, config.num_attention_heads);
     let ints = |of: &dyn Fn(&Encoded, usize) -> i32| {
-        let values: Vec<i32> =
-            batch.iter().flat_map(|s| (0..longest).map(|i| of(s, i)).collect::<Vec<_>>()).collect();
+        let values: Vec<i32> = batch.iter().flat_map(|s| (0..longest).map(|i| of(s, i)).collect::<Vec<_>>()).collect();
         Tensor::<1, Int>::from_data(TensorData::new(values, [count * longest]), device)
     };
     let ids = ints(&|s, i| s.input_ids.get(i).map_or(0, |&id| id as i32));

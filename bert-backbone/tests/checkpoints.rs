@@ -1,0 +1,174 @@
+//! Weights as they are found in the wild, and weights that cannot be used.
+
+mod support;
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use bert_backbone::{Backbone, BackboneError, RandomCheckpoint};
+use burn::tensor::Device;
+use half::{bf16, f16};
+use rstest::rstest;
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use support::tiny_folder;
+
+type Tensors = BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
+
+/// Rewrites the weights of a checkpoint.
+fn edit(folder: &Path, change: impl FnOnce(Tensors) -> Tensors) {
+    let path = folder.join("model.safetensors");
+    let bytes = fs::read(&path).unwrap();
+    let stored = SafeTensors::deserialize(&bytes).unwrap();
+    let tensors = stored.iter().map(|(name, view)| {
+        let tensor = (view.dtype(), view.shape().to_vec(), view.data().to_vec());
+        (name.to_owned(), tensor)
+    });
+    let tensors = change(tensors.collect());
+    let views = tensors
+        .iter()
+        .map(|(name, (dtype, shape, data))| (name, TensorView::new(*dtype, shape.clone(), data).unwrap()));
+    fs::write(&path, safetensors::serialize(views, None).unwrap()).unwrap();
+}
+
+fn rename(tensors: Tensors, name: impl Fn(&str) -> String) -> Tensors {
+    tensors.into_iter().map(|(old, tensor)| (name(&old), tensor)).collect()
+}
+
+fn load(folder: &Path) -> Result<Backbone, BackboneError> {
+    Backbone::load(folder, &Device::flex())
+}
+
+#[rstest]
+#[case::without_prefix(|name: &str| name.replace("bert.", ""))]
+#[case::data_parallel(|name: &str| format!("module.{name}"))]
+#[case::gamma_and_beta(|name: &str| name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"))]
+fn every_naming_loads_the_same_network(#[case] name: fn(&str) -> String) {
+    let folder = tiny_folder();
+    let expected = load(folder.path()).unwrap();
+    edit(folder.path(), |tensors| rename(tensors, name));
+    let renamed = load(folder.path()).unwrap();
+    assert_eq!(renamed.hash(), expected.hash());
+    assert!(renamed.masked_lm.is_some());
+    assert_eq!(renamed.unused, [""; 0]);
+}
+
+#[test]
+fn a_pytorch_file_loads_the_same_network() {
+    let folder = tempfile::tempdir().unwrap();
+    RandomCheckpoint::micro().write(folder.path(), &Device::flex()).unwrap();
+    let expected = load(folder.path()).unwrap();
+    fs::remove_file(folder.path().join("model.safetensors")).unwrap();
+    let pickle = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/micro.bin");
+    fs::copy(pickle, folder.path().join("pytorch_model.bin")).unwrap();
+    let loaded = load(folder.path()).unwrap();
+    assert_eq!(loaded.hash(), expected.hash());
+    assert!(loaded.masked_lm.is_some());
+    assert_eq!(loaded.unused, [""; 0]);
+}
+
+#[rstest]
+#[case::f16(Dtype::F16, |x: f32| f16::from_f32(x).to_le_bytes(), |x: f32| f16::from_f32(x).to_f32())]
+#[case::bf16(Dtype::BF16, |x: f32| bf16::from_f32(x).to_le_bytes(), |x: f32| bf16::from_f32(x).to_f32())]
+fn half_precision_becomes_the_f32_it_stands_for(
+    #[case] dtype: Dtype,
+    #[case] shorten: fn(f32) -> [u8; 2],
+    #[case] rounded: fn(f32) -> f32,
+) {
+    let (short, exact) = (tiny_folder(), tiny_folder());
+    let map = |tensors: Tensors, dtype: Dtype, bytes: &dyn Fn(f32) -> Vec<u8>| -> Tensors {
+        let floats = |data: &[u8]| data.as_chunks::<4>().0.iter().map(|&c| f32::from_le_bytes(c)).collect::<Vec<_>>();
+        tensors
+            .into_iter()
+            .map(|(name, (_, shape, data))| {
+                let data = floats(&data).into_iter().flat_map(bytes).collect();
+                (name, (dtype, shape, data))
+            })
+            .collect()
+    };
+    edit(short.path(), |tensors| map(tensors, dtype, &|x| shorten(x).to_vec()));
+    edit(exact.path(), |tensors| map(tensors, Dtype::F32, &|x| rounded(x).to_le_bytes().to_vec()));
+    assert_eq!(load(short.path()).unwrap().hash(), load(exact.path()).unwrap().hash());
+    assert_ne!(load(short.path()).unwrap().hash(), load(tiny_folder().path()).unwrap().hash());
+}
+
+#[test]
+fn pooler_and_masked_lm_head_are_optional_and_strangers_are_listed() {
+    let folder = tiny_folder();
+    let whole = load(folder.path()).unwrap();
+    assert!(whole.bert.pooler.is_some() && whole.masked_lm.is_some());
+    edit(folder.path(), |mut tensors| {
+        tensors.retain(|name, _| !name.contains("pooler") && !name.starts_with("cls."));
+        tensors.insert("cls.seq_relationship.bias".to_owned(), (Dtype::F32, vec![2], vec![0; 8]));
+        tensors.insert("bert.embeddings.position_ids".to_owned(), (Dtype::I64, vec![1, 2], vec![0; 16]));
+        tensors
+    });
+    let bare = load(folder.path()).unwrap();
+    assert!(bare.bert.pooler.is_none() && bare.masked_lm.is_none());
+    assert_eq!(bare.unused, ["cls.seq_relationship.bias"]);
+}
+
+#[test]
+fn all_missing_and_misshapen_tensors_are_listed() {
+    let folder = tiny_folder();
+    edit(folder.path(), |mut tensors| {
+        tensors.remove("bert.encoder.layer.1.output.dense.bias");
+        tensors.remove("bert.embeddings.LayerNorm.weight");
+        tensors.insert("bert.encoder.layer.0.intermediate.dense.weight".into(), (Dtype::F32, vec![1, 2], vec![0; 8]));
+        tensors
+    });
+    let error = load(folder.path()).unwrap_err().to_string();
+    for part in [
+        "missing: encoder.layer.1.output.dense.bias [32]",
+        "missing: embeddings.LayerNorm.weight [32]",
+        "misshapen: encoder.layer.0.intermediate.dense.weight is [1, 2], not [64, 32]",
+    ] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn a_masked_lm_head_that_is_not_tied_is_refused() {
+    let folder = tiny_folder();
+    let words = |tensors: &Tensors| tensors["bert.embeddings.word_embeddings.weight"].clone();
+    let decoder = "cls.predictions.decoder.weight";
+    edit(folder.path(), |mut tensors| {
+        tensors.insert(decoder.to_owned(), words(&tensors));
+        tensors
+    });
+    assert!(load(folder.path()).unwrap().masked_lm.is_some(), "a copy of the embeddings is the usual case");
+    edit(folder.path(), |mut tensors| {
+        tensors.get_mut(decoder).unwrap().2[0] ^= 1;
+        tensors
+    });
+    let error = load(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("not tied"), "{error}");
+}
+
+#[rstest]
+#[case::no_weights("model.safetensors", None, "no weights here")]
+#[case::truncated("model.safetensors", Some(1000), "damaged or truncated")]
+#[case::cut_in_the_data("model.safetensors", Some(100_000), "damaged or truncated")]
+#[case::empty("model.safetensors", Some(0), "damaged or truncated")]
+#[case::no_config("config.json", None, "config.json: No such file")]
+#[case::half_a_config("config.json", Some(40), "not the configuration of a BERT")]
+#[case::no_tokenizer("vocab.txt", None, "no tokenizer here")]
+#[case::half_a_vocabulary("vocab.txt", Some(12), "the vocabulary has no `[SEP]`")]
+#[case::half_a_tokenizer_config("tokenizer_config.json", Some(12), "tokenizer_config.json")]
+fn a_damaged_folder_is_explained(#[case] file: &str, #[case] bytes: Option<usize>, #[case] message: &str) {
+    let folder = tiny_folder();
+    let path = folder.path().join(file);
+    match bytes {
+        Some(bytes) => fs::write(&path, &fs::read(&path).unwrap()[..bytes]).unwrap(),
+        None => fs::remove_file(&path).unwrap(),
+    }
+    let error = load(folder.path()).unwrap_err().to_string();
+    assert!(error.contains(message), "{error}");
+}
+
+#[test]
+fn a_damaged_pytorch_file_is_explained() {
+    let folder = tiny_folder();
+    fs::remove_file(folder.path().join("model.safetensors")).unwrap();
+    fs::write(folder.path().join("pytorch_model.bin"), b"PK\x03\x04 not a checkpoint").unwrap();
+    let error = load(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("pytorch_model.bin: damaged or truncated"), "{error}");
+}

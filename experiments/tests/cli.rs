@@ -1,0 +1,191 @@
+//! The binary as a user meets it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use bert_backbone::RandomCheckpoint;
+use burn::tensor::Device;
+use rstest::rstest;
+use safetensors::{Dtype, SafeTensors};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Runs `adapter-lab` with an empty cache of its own.
+fn adapter_lab(arguments: &[&str]) -> Output {
+    let cache = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
+    command.args(arguments).env("ADAPTER_LAB_CACHE", cache.path()).env_remove("ADAPTER_LAB_DEVICE");
+    command.output().unwrap()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = adapter_lab(arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The message of a command that must fail with nothing on standard output.
+fn error(arguments: &[&str]) -> String {
+    let output = adapter_lab(arguments);
+    assert!(!output.status.success());
+    assert!(output.stdout.is_empty());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn tiny() -> (TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    RandomCheckpoint::tiny().write(folder.path(), &Device::flex()).unwrap();
+    let path = folder.path().display().to_string();
+    (folder, path)
+}
+
+#[rstest]
+#[case("bert-base-uncased", "adapters", None, "2", 109_482_240, &[("adapters", 2_379_264), ("layer_norms", 38_400), ("head", 1_538)])]
+#[case("bert-base-uncased", "top-k", Some("1"), "2", 109_482_240, &[("top_layers", 7_087_872), ("head", 1_538)])]
+#[case("bert-base-uncased", "layer-norm", None, "2", 109_482_240, &[("layer_norms", 38_400), ("head", 1_538)])]
+#[case("bert-base-uncased", "full", None, "2", 109_482_240, &[("backbone", 108_891_648), ("head", 1_538)])]
+#[case("bert-large-uncased", "adapters", None, "3", 335_141_888, &[("adapters", 6_343_680), ("layer_norms", 100_352), ("head", 3_075)])]
+fn params_of_published_shapes_need_no_weights(
+    #[case] backbone: &str,
+    #[case] tuning: &str,
+    #[case] k: Option<&str>,
+    #[case] classes: &str,
+    #[case] size: u64,
+    #[case] groups: &[(&str, u64)],
+) {
+    let mut arguments = vec!["params", "--backbone", backbone, "--tuning", tuning, "--adapter-size", "64"];
+    arguments.extend(["--classes", classes, "--json"]);
+    if let Some(k) = k {
+        arguments.extend(["--k", k]);
+    }
+    let report = json(&arguments);
+    assert_eq!(report["backbone"], size);
+    for &(group, count) in groups {
+        assert_eq!(report["groups"][group], count, "{group}");
+    }
+    assert_eq!(report["groups"].as_object().unwrap().len(), groups.len());
+    assert_eq!(report["trained"], groups.iter().map(|(_, count)| count).sum::<u64>());
+}
+
+#[test]
+fn params_of_a_folder_are_those_of_its_checkpoint() {
+    let (_folder, path) = tiny();
+    let whole = json(&["params", "--backbone", &path, "--head", "pooler", "--tuning", "full", "--json"]);
+    let cls = json(&["params", "--backbone", &path, "--head", "cls", "--tuning", "full", "--json"]);
+    let pooler = 32 * 32 + 32;
+    assert_eq!(whole["trained"].as_u64().unwrap(), cls["trained"].as_u64().unwrap() + pooler);
+    assert_eq!(whole["groups"]["backbone"], whole["backbone"]);
+}
+
+#[test]
+fn encode_writes_hugging_face_shapes_and_says_so() {
+    let (folder, path) = tiny();
+    let out = folder.path().join("new/out.safetensors");
+    let out_text = out.display().to_string();
+    let report = json(&[
+        "encode",
+        "--backbone",
+        &path,
+        "--text",
+        "the cat",
+        "--text-pair",
+        "a dog",
+        "--out",
+        &out_text,
+        "--json",
+    ]);
+    assert_eq!(report["tokens"].as_array().unwrap().len(), 7);
+    let bytes = fs::read(out).unwrap();
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    let shape = |name: &str| (tensors.tensor(name).unwrap().dtype(), tensors.tensor(name).unwrap().shape().to_vec());
+    assert_eq!(shape("input_ids"), (Dtype::I64, vec![1, 7]));
+    assert_eq!(shape("last_hidden_state"), (Dtype::F32, vec![1, 7, 32]));
+    assert_eq!(shape("pooled"), (Dtype::F32, vec![1, 32]));
+}
+
+#[test]
+fn fill_mask_ranks_candidates_for_every_mask() {
+    let (_folder, path) = tiny();
+    let report =
+        json(&["fill-mask", "--backbone", &path, "--text", "the [MASK] sat on [MASK]", "--top", "3", "--json"]);
+    let masks = report.as_array().unwrap();
+    assert_eq!(masks.len(), 2);
+    for candidates in masks {
+        let probabilities: Vec<f64> =
+            candidates.as_array().unwrap().iter().map(|c| c["probability"].as_f64().unwrap()).collect();
+        assert_eq!(probabilities.len(), 3);
+        assert!(probabilities.is_sorted_by(|a, b| a >= b) && probabilities[0] <= 1.0, "{probabilities:?}");
+    }
+}
+
+#[rstest]
+#[case("backbones", "minilm-l6")]
+#[case("devices", "flex")]
+fn lists_are_tables_and_json(#[case] what: &str, #[case] name: &str) {
+    let names: Vec<_> =
+        json(&["list", what, "--json"]).as_array().unwrap().iter().map(|row| row["name"].clone()).collect();
+    assert!(names.contains(&name.into()));
+    let output = adapter_lab(&["list", what]);
+    assert!(String::from_utf8(output.stdout).unwrap().contains(name));
+}
+
+#[rstest]
+#[case(&["params", "--backbone", "bert-bass"], "unknown backbone `bert-bass` (known: minilm-l6")]
+#[case(&["params", "--backbone", "bert-base-uncased", "--tuning", "lora"], "unknown tuning `lora`")]
+#[case(&["params", "--backbone", "bert-base-uncased", "--tuning", "top-k"], "needs --k, from 1 to 12")]
+#[case(&["params", "--backbone", "bert-base-uncased", "--tuning", "top-k", "--k", "13"], "the backbone has 12")]
+#[case(&["params", "--backbone", "bert-base-uncased", "--k", "1"], "--k goes with --tuning top-k")]
+#[case(&["params", "--backbone", "bert-base-uncased", "--adapter-size", "0"], "adapter size 0")]
+#[case(&["params", "--backbone", "bert-base-uncased", "--classes", "0"], "--classes")]
+#[case(&["encode", "--backbone", "minilm-l6", "--text", "a", "--out", "x"], "run `adapter-lab fetch minilm-l6` first")]
+#[case(&["encode", "--backbone", "minilm-l6", "--text", "a", "--out", "x", "--device", "cuda:0"], "unknown device `cuda:0`")]
+#[case(&["fetch", "no-such-model"], "unknown backbone `no-such-model`")]
+#[case(&["fetch", "minilm-l6", "--pip", "no-such-pip"], "is Python with pip installed")]
+#[case(&["list", "everything"], "possible values: backbones, devices")]
+fn a_wrong_argument_is_answered_with_what_to_do(#[case] arguments: &[&str], #[case] message: &str) {
+    let error = error(arguments);
+    assert!(error.contains(message), "{error}");
+}
+
+#[rstest]
+#[case(&["--max-length", "1"], "no room beside 2 special tokens")]
+#[case(&["--out", "/proc/nowhere/x.safetensors"], "cannot write /proc/nowhere/x.safetensors")]
+fn encode_explains_what_it_cannot_do(#[case] arguments: &[&str], #[case] message: &str) {
+    let (folder, path) = tiny();
+    let out = folder.path().join("x").display().to_string();
+    let mut all = vec!["encode", "--backbone", &path, "--text", "a"];
+    all.extend(arguments);
+    if !arguments.contains(&"--out") {
+        all.extend(["--out", &out]);
+    }
+    let error = error(&all);
+    assert!(error.contains(message), "{error}");
+    assert!(!Path::new(&out).exists());
+}
+
+#[test]
+fn a_text_without_a_mask_and_a_backbone_without_a_head_are_explained() {
+    let (folder, path) = tiny();
+    assert!(error(&["fill-mask", "--backbone", &path, "--text", "no mask"]).contains("has no [MASK]"));
+    let weights: PathBuf = folder.path().join("model.safetensors");
+    let bytes = fs::read(&weights).unwrap();
+    let stored = SafeTensors::deserialize(&bytes).unwrap();
+    let kept = stored.iter().filter(|(name, _)| !name.starts_with("cls."));
+    fs::write(&weights, safetensors::serialize(kept, None).unwrap()).unwrap();
+    assert!(error(&["fill-mask", "--backbone", &path, "--text", "a [MASK]"]).contains("no masked-LM head"));
+}
+
+#[test]
+fn help_is_complete_and_no_arguments_print_it() {
+    let help = String::from_utf8(adapter_lab(&["--help"]).stdout).unwrap();
+    for command in ["params", "encode", "fill-mask", "fetch", "list"] {
+        assert!(help.contains(command));
+        assert!(adapter_lab(&[command, "--help"]).status.success());
+    }
+    let bare = adapter_lab(&[]);
+    assert!(String::from_utf8(bare.stderr).unwrap().contains("Usage: adapter-lab"));
+}

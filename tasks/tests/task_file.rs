@@ -1,0 +1,212 @@
+//! The per-task file holds v and nothing else, and comes back bit for bit or not at all.
+
+use std::{fs, path::Path};
+
+use adapter_core::{Adapter, AdapterConfig, Init, InnerNorm, ParamCount, TaskFile, TaskFileError, TaskInfo, Tuning};
+use bert_backbone::{Backbone, PackedBatch, RandomCheckpoint};
+use burn::tensor::Device;
+use rstest::rstest;
+use safetensors::SafeTensors;
+use tasks::{Head, HeadInput, TaskModel};
+use tempfile::TempDir;
+
+type Model = TaskModel<Option<Adapter>>;
+
+fn backbone(seed: u64) -> Backbone {
+    let folder = tempfile::tempdir().unwrap();
+    let device = Device::flex();
+    RandomCheckpoint { seed, ..RandomCheckpoint::tiny() }.write(folder.path(), &device).unwrap();
+    Backbone::load(folder.path(), &device).unwrap()
+}
+
+fn adapter(norm: InnerNorm) -> AdapterConfig {
+    AdapterConfig { norm, init_std: 0.3, ..AdapterConfig::new(8) }
+}
+
+/// A model whose new parts are decided by `seed`.
+fn model(backbone: &Backbone, tuning: Tuning, adapter: &AdapterConfig, seed: u64) -> Model {
+    let device = Device::flex();
+    let init = Init::new(seed);
+    let d = backbone.config.hidden_size;
+    let bert = backbone.bert.clone().insert(|place| match tuning {
+        Tuning::Adapters => adapter.init(place, d, init, &device),
+        _ => None,
+    });
+    TaskModel::new(bert, Head::new(d, 3, HeadInput::Cls, init, &device)).unwrap()
+}
+
+/// As training would leave it: every trained tensor and statistic moved.
+fn trained(model: Model, tuning: Tuning) -> Model {
+    let names: Vec<_> = tuning.trained(&model).into_iter().map(|tensor| tensor.name).collect();
+    adapter_core::replace_tensors(model, |tensor, _| {
+        let moved = names.contains(&tensor.name) || tensor.name.contains("running_");
+        moved.then(|| (0..tensor.elements()).map(|i| 0.5 + 0.1 * (i as f32).sin()).collect())
+    })
+}
+
+fn info(backbone: &Backbone, tuning: Tuning, adapter: &AdapterConfig) -> TaskInfo {
+    TaskInfo {
+        task: "colours".to_owned(),
+        labels: ["red", "green", "blue"].map(str::to_owned).to_vec(),
+        head: HeadInput::Cls.to_string(),
+        tuning,
+        adapter: (tuning == Tuning::Adapters).then(|| adapter.clone()),
+        backbone: backbone.name.clone(),
+        backbone_hash: backbone.hash().to_owned(),
+    }
+}
+
+fn predict(model: &Model, backbone: &Backbone) -> Vec<f32> {
+    let device = Device::flex();
+    let texts = ["the cat sat on the mat", "who is it?", ""];
+    let encoded: Vec<_> = texts.iter().map(|text| backbone.tokenizer.encode(text, None, 32).unwrap()).collect();
+    let batch = PackedBatch::new(&encoded, &backbone.config, &device).unwrap();
+    model.forward(&batch).into_data().iter::<f32>().collect()
+}
+
+/// A saved file of `tuning`, with what it was saved from.
+fn saved(tuning: Tuning, norm: InnerNorm) -> (TempDir, Backbone, Model) {
+    let (folder, backbone, adapter) = (tempfile::tempdir().unwrap(), backbone(0), adapter(norm));
+    let model = trained(model(&backbone, tuning, &adapter, 1), tuning);
+    let file = TaskFile::from_model(&model, info(&backbone, tuning, &adapter));
+    file.write(&folder.path().join("v.safetensors")).unwrap();
+    (folder, backbone, model)
+}
+
+#[rstest]
+fn saving_and_loading_predicts_bit_for_bit(
+    #[values(
+        Tuning::Adapters,
+        Tuning::FullFineTuning,
+        Tuning::TopLayers(2),
+        Tuning::LayerNormOnly,
+        Tuning::HeadOnly,
+        Tuning::BiasOnly
+    )]
+    tuning: Tuning,
+    #[values(InnerNorm::None, InnerNorm::Batch)] norm: InnerNorm,
+) {
+    let (folder, first, original) = saved(tuning, norm);
+    let fresh = backbone(0);
+    let file = TaskFile::read(&folder.path().join("v.safetensors")).unwrap();
+    file.check_backbone(&fresh.name, fresh.hash()).unwrap();
+    assert_eq!(file.info, info(&first, tuning, &adapter(norm)));
+    let untrained = model(&fresh, tuning, &adapter(norm), 2);
+    assert_ne!(predict(&untrained, &fresh), predict(&original, &first));
+    let loaded = file.apply(untrained).unwrap();
+    assert_eq!(predict(&loaded, &fresh), predict(&original, &first));
+}
+
+#[rstest]
+#[case(Tuning::Adapters, InnerNorm::None, 0)]
+#[case(Tuning::Adapters, InnerNorm::Batch, 3 * 2 * 2 * 8)]
+#[case(Tuning::TopLayers(1), InnerNorm::None, 0)]
+#[case(Tuning::HeadOnly, InnerNorm::None, 0)]
+fn the_file_holds_v_and_nothing_else(#[case] tuning: Tuning, #[case] norm: InnerNorm, #[case] statistics: usize) {
+    let (folder, _, model) = saved(tuning, norm);
+    let bytes = fs::read(folder.path().join("v.safetensors")).unwrap();
+    let (header, metadata) = SafeTensors::read_metadata(&bytes).unwrap();
+    let entries = metadata.metadata().as_ref().unwrap();
+    // Quotes of the nested document are escaped in the header.
+    let escaped: usize = entries.iter().map(|(k, v)| k.len() + v.len() + v.matches('"').count() + 10).sum();
+    let trained = ParamCount::of(&model, tuning).trained;
+    assert_eq!(metadata.data_len(), 4 * (trained + statistics));
+    assert_eq!(bytes.len(), 8 + header + metadata.data_len());
+    let per_tensor = (header - escaped) as f64 / metadata.tensors().len() as f64;
+    assert!(per_tensor < 160.0, "{per_tensor} bytes of header for each tensor");
+    let again = folder.path().join("again.safetensors");
+    TaskFile::read(&folder.path().join("v.safetensors")).unwrap().write(&again).unwrap();
+    assert_eq!(fs::read(again).unwrap(), bytes, "the same contents are the same bytes");
+}
+
+/// What can happen to a file, and what is said then.
+#[rstest]
+#[case::absent(|path: &Path| fs::remove_file(path).unwrap(), "No such file")]
+#[case::truncated(|path: &Path| edit(path, |bytes| { bytes.pop(); }), "truncated")]
+#[case::header_alone(|path: &Path| edit(path, |bytes| bytes.truncate(3000)), "truncated")]
+#[case::almost_empty(|path: &Path| edit(path, |bytes| bytes.truncate(5)), "truncated")]
+#[case::flipped_header_syntax(|path: &Path| flip(path, "\"dtype\"", 0), "the header is damaged")]
+#[case::flipped_header_name(|path: &Path| flip(path, "head.bias", 6), "do not match their checksum")]
+#[case::flipped_header_metadata(|path: &Path| flip(path, "colours", 2), "do not match their checksum")]
+#[case::flipped_data(|path: &Path| edit(path, |bytes| *bytes.last_mut().unwrap() ^= 1), "do not match their checksum")]
+#[case::newer(|path: &Path| replace(path, r#"\"version\":1"#, r#"\"version\":9"#), "format version 9")]
+#[case::stranger(|path: &Path| replace(path, "adapter_lab", "another_lab"), "no per-task metadata")]
+fn a_file_that_is_not_whole_has_its_own_message(#[case] harm: fn(&Path), #[case] message: &str) {
+    let (folder, ..) = saved(Tuning::Adapters, InnerNorm::None);
+    let path = folder.path().join("v.safetensors");
+    harm(&path);
+    let error = TaskFile::read(&path).unwrap_err().to_string();
+    assert!(error.contains(message) && error.contains("v.safetensors"), "{error}");
+}
+
+#[test]
+fn no_flipped_bit_of_a_file_goes_unnoticed() {
+    let (folder, ..) = saved(Tuning::HeadOnly, InnerNorm::None);
+    let path = folder.path().join("v.safetensors");
+    let whole = fs::read(&path).unwrap();
+    let original = TaskFile::read(&path).unwrap();
+    for place in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[place] ^= 1 << (place % 8);
+        fs::write(&path, bytes).unwrap();
+        // A flip in white space or in an unused key of the header changes nothing that is read.
+        if let Ok(read) = TaskFile::read(&path) {
+            assert_eq!(read, original, "byte {place}");
+        }
+    }
+}
+
+#[test]
+fn another_backbone_is_refused() {
+    let (folder, ..) = saved(Tuning::Adapters, InnerNorm::None);
+    let other = backbone(7);
+    let file = TaskFile::read(&folder.path().join("v.safetensors")).unwrap();
+    let error = file.check_backbone("other", other.hash()).unwrap_err();
+    assert!(matches!(error, TaskFileError::OtherBackbone { .. }));
+    assert!(error.to_string().contains("not on `other`"), "{error}");
+}
+
+#[rstest]
+#[case::shape(Tuning::Adapters, 9, 3, "has shape [8] in the file and [9] in the model")]
+#[case::classes(Tuning::Adapters, 8, 4, "tensor `head.bias` has shape [3]")]
+#[case::tensors(Tuning::LayerNormOnly, 8, 3, "unknown to the model")]
+fn a_model_of_another_shape_is_refused(
+    #[case] tuning: Tuning,
+    #[case] size: usize,
+    #[case] classes: usize,
+    #[case] message: &str,
+) {
+    let (folder, backbone, _) = saved(Tuning::Adapters, InnerNorm::None);
+    let (device, init) = (Device::flex(), Init::new(0));
+    let adapter = AdapterConfig::new(size);
+    let bert = backbone.bert.clone().insert(|place| match tuning {
+        Tuning::Adapters => adapter.init(place, 32, init, &device),
+        _ => None,
+    });
+    let model = TaskModel::new(bert, Head::new(32, classes, HeadInput::Cls, init, &device)).unwrap();
+    let file = TaskFile::read(&folder.path().join("v.safetensors")).unwrap();
+    let error = file.apply(model).unwrap_err().to_string();
+    assert!(error.contains(message), "{error}");
+}
+
+fn edit(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = fs::read(path).unwrap();
+    change(&mut bytes);
+    fs::write(path, bytes).unwrap();
+}
+
+/// Flips a bit in the byte `offset` after the first occurrence of `text`.
+fn flip(path: &Path, text: &str, offset: usize) {
+    edit(path, |bytes| {
+        let at = bytes.windows(text.len()).position(|window| window == text.as_bytes()).unwrap();
+        bytes[at + offset] ^= 1;
+    });
+}
+
+fn replace(path: &Path, from: &str, to: &str) {
+    assert_eq!(from.len(), to.len());
+    edit(path, |bytes| {
+        let at = bytes.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
+        bytes[at..at + from.len()].copy_from_slice(to.as_bytes());
+    });
+}

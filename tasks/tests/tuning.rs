@@ -1,0 +1,178 @@
+//! Tunings select, train and count exactly what they say, checked by tensor name.
+
+use std::collections::BTreeSet;
+
+use adapter_core::{
+    Adapter, AdapterConfig, DropoutKey, Init, InnerNorm, ParamCount, Tuning, tensors, visit_gradients, visit_tensors,
+};
+use bert_backbone::{Bert, BertConfig, Encoded, PackedBatch};
+use burn::{module::Module, tensor::Device};
+use rstest::rstest;
+use tasks::{Head, HeadInput, TaskModel};
+
+const LAYERS: usize = 3;
+
+fn config() -> BertConfig {
+    BertConfig { vocab_size: 50, intermediate_size: 24, max_position_embeddings: 16, ..BertConfig::new(12, LAYERS, 2) }
+}
+
+fn model(adapter: Option<AdapterConfig>, head: HeadInput, device: &Device) -> TaskModel<Option<Adapter>> {
+    let init = Init::new(0);
+    let bert = Bert::random(&config(), init, device).unwrap();
+    let bert = bert.insert(|place| adapter.as_ref().and_then(|adapter| adapter.init(place, 12, init, device)));
+    TaskModel::new(bert, Head::new(12, 3, head, init, device)).unwrap()
+}
+
+fn adapter() -> AdapterConfig {
+    AdapterConfig::new(4)
+}
+
+/// What each tuning must train, said independently of how the library finds it.
+fn expected(tuning: Tuning, name: &str, pooler: bool) -> bool {
+    let layer_norm = name.contains(".LayerNorm.");
+    let in_layer = |layer: usize| name.starts_with(&format!("bert.encoder.layer.{layer}."));
+    if name.starts_with("head.") {
+        return true;
+    }
+    if name.contains("running_") || (name.contains("pooler") && !pooler) {
+        return false;
+    }
+    match tuning {
+        Tuning::Adapters => name.contains(".insertion.") || layer_norm,
+        Tuning::FullFineTuning => true,
+        Tuning::TopLayers(k) => (LAYERS - k..LAYERS).any(in_layer) || name.contains("pooler"),
+        Tuning::LayerNormOnly => layer_norm,
+        Tuning::HeadOnly => false,
+        Tuning::BiasOnly => name.ends_with(".bias") && !name.contains(".insertion."),
+    }
+}
+
+#[rstest]
+fn gradients_reach_exactly_what_the_tuning_selects(
+    #[values(
+        Tuning::Adapters,
+        Tuning::FullFineTuning,
+        Tuning::TopLayers(1),
+        Tuning::TopLayers(3),
+        Tuning::LayerNormOnly,
+        Tuning::HeadOnly,
+        Tuning::BiasOnly
+    )]
+    tuning: Tuning,
+    #[values(HeadInput::Cls, HeadInput::Pooler)] head: HeadInput,
+    #[values(InnerNorm::None, InnerNorm::Layer, InnerNorm::Batch)] norm: InnerNorm,
+) {
+    let device = Device::flex().autodiff();
+    let adapter = (tuning == Tuning::Adapters).then(|| AdapterConfig { norm, depth: 2, ..adapter() });
+    let model = tuning.apply(model(adapter, head, &device));
+    let wanted: BTreeSet<String> = tensors(&model)
+        .into_iter()
+        .map(|tensor| tensor.name)
+        .filter(|name| expected(tuning, name, head == HeadInput::Pooler))
+        .collect();
+
+    let selected: BTreeSet<String> = tuning.trained(&model).into_iter().map(|tensor| tensor.name).collect();
+    assert_eq!(selected, wanted);
+
+    let sequence = |length: u32| Encoded {
+        input_ids: (0..length).map(|i| 1 + (i * 7 + length) % 49).collect(),
+        token_type_ids: (0..length).map(|i| i % 2).collect(),
+        ..Encoded::default()
+    };
+    let batch = PackedBatch::new(&[sequence(9), sequence(4)], &config(), &device).unwrap();
+    let batch = batch.with_dropout(DropoutKey { seed: 0, step: 0 });
+    let gradients = model.forward(&batch).powf_scalar(2.0).sum().backward();
+    let mut reached = BTreeSet::new();
+    visit_gradients(&model, &gradients, |name, _| {
+        reached.insert(name.to_owned());
+    });
+    assert_eq!(reached, wanted);
+}
+
+#[test]
+fn a_tuning_leaves_other_clones_of_the_backbone_alone() {
+    let device = Device::flex().autodiff();
+    let shared = model(None, HeadInput::Cls, &device);
+    let head_only = Tuning::HeadOnly.apply(shared.clone());
+    let full = Tuning::FullFineTuning.apply(shared.clone());
+    let trained = |model: &TaskModel<Option<Adapter>>| {
+        let mut count = 0;
+        struct Count<'a>(&'a mut usize);
+        impl burn::module::ModuleVisitor for Count<'_> {
+            fn visit_float<const D: usize>(&mut self, param: &burn::module::Param<burn::tensor::Tensor<D>>) {
+                *self.0 += usize::from(param.val().is_require_grad());
+            }
+        }
+        model.visit(&mut Count(&mut count));
+        count
+    };
+    assert_eq!(trained(&head_only), 2);
+    assert_eq!(trained(&full), tensors(&full).len() - 2, "all but the pooler");
+}
+
+#[rstest]
+#[case(Tuning::Adapters, Some(64), 2, &[("adapters", 2_379_264), ("layer_norms", 38_400), ("head", 1_538)])]
+#[case(Tuning::TopLayers(1), None, 2, &[("top_layers", 7_087_872), ("head", 1_538)])]
+#[case(Tuning::LayerNormOnly, None, 2, &[("layer_norms", 38_400), ("head", 1_538)])]
+#[case(Tuning::FullFineTuning, None, 2, &[("backbone", 108_891_648), ("head", 1_538)])]
+#[case(Tuning::HeadOnly, None, 2, &[("head", 1_538)])]
+fn bert_base_is_counted_from_its_tensors(
+    #[case] tuning: Tuning,
+    #[case] size: Option<usize>,
+    #[case] classes: usize,
+    #[case] groups: &[(&str, usize)],
+) {
+    let device = Device::flex();
+    let (init, config) = (Init::new(0), BertConfig::new(768, 12, 12));
+    let adapter = size.map(AdapterConfig::new);
+    let bert = Bert::random(&config, init, &device).unwrap();
+    let bert = bert.insert(|place| adapter.as_ref().and_then(|adapter| adapter.init(place, 768, init, &device)));
+    let model = TaskModel::new(bert, Head::new(768, classes, HeadInput::Cls, init, &device)).unwrap();
+    let count = ParamCount::of(&model, tuning);
+    assert_eq!(count.backbone, 109_482_240);
+    assert_eq!(count.groups, groups.iter().map(|&(name, n)| (name.to_owned(), n)).collect());
+    assert_eq!(count.trained, groups.iter().map(|(_, n)| n).sum::<usize>());
+}
+
+#[rstest]
+fn counts_are_those_of_the_values_that_exist(#[values(InnerNorm::None, InnerNorm::Batch)] norm: InnerNorm) {
+    let model = model(Some(AdapterConfig { norm, ..adapter() }), HeadInput::Cls, &Device::flex());
+    for tuning in [Tuning::Adapters, Tuning::FullFineTuning, Tuning::TopLayers(2), Tuning::BiasOnly] {
+        let names: BTreeSet<_> = tuning.trained(&model).into_iter().map(|tensor| tensor.name).collect();
+        let mut values = 0;
+        visit_tensors(&model, |name| names.contains(name), |_, _, data| values += data.len());
+        assert_eq!(ParamCount::of(&model, tuning).trained, values);
+    }
+}
+
+/// The paper's Table 1: 9 tasks cost 9 fine-tuned models, or 1.2 with size-64 adapters on BERT-large.
+#[test]
+fn totals_for_nine_tasks_are_the_papers() {
+    let device = Device::flex();
+    let (init, config) = (Init::new(0), BertConfig::new(1024, 24, 16));
+    let count = |tuning: Tuning| {
+        let adapter = AdapterConfig::new(64);
+        let bert = Bert::random(&config, init, &device).unwrap().insert(|place| match tuning {
+            Tuning::Adapters => adapter.init(place, 1024, init, &device),
+            _ => None,
+        });
+        let head = Head::new(1024, 3, HeadInput::Cls, init, &device);
+        ParamCount::of(&TaskModel::new(bert, head).unwrap(), tuning)
+    };
+    let adapters = count(Tuning::Adapters);
+    assert_eq!(adapters.groups["adapters"], 6_343_680);
+    assert_eq!(adapters.groups["layer_norms"], 100_352);
+    assert_eq!(adapters.groups["head"], 3_075);
+    assert_eq!(adapters.backbone, 335_141_888);
+    assert!((adapters.percent() - 1.9).abs() < 0.05);
+    assert!((adapters.multiple_for(9) - 1.2).abs() < 0.05);
+    assert!((count(Tuning::FullFineTuning).multiple_for(9) - 9.0).abs() < 0.01);
+}
+
+#[test]
+fn a_head_cannot_read_a_pooler_that_is_not_there() {
+    let device = Device::flex();
+    let mut bert = Bert::random(&config(), Init::new(0), &device).unwrap();
+    bert.pooler = None;
+    assert!(TaskModel::new(bert, Head::new(12, 2, HeadInput::Pooler, Init::new(0), &device)).is_err());
+}
