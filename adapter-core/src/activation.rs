@@ -76,7 +76,7 @@ impl FromStr for Activation {
 impl fmt::Display for Activation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = Self::NAMES.iter().find(|(activation, _)| activation == self);
-        f.write_str(known.map_or("", |(_, names)| names[0]))
+        f.pad(known.map_or("", |(_, names)| names[0]))
     }
 }
 

@@ -21,7 +21,7 @@ impl Site {
 
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.pad(match self {
             Site::Attention => "attention",
             Site::FeedForward => "feed-forward",
         })

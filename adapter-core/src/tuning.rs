@@ -1,6 +1,6 @@
 //! Tuning strategies: which tensors of a network a task trains.
 
-use std::{fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
 
 use burn::module::Module;
 use serde::{Deserialize, Serialize};
@@ -30,14 +30,14 @@ pub enum Tuning {
 
 impl fmt::Display for Tuning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Tuning::Adapters => f.write_str("adapters"),
-            Tuning::FullFineTuning => f.write_str("full"),
-            Tuning::TopLayers(k) => write!(f, "top-{k}"),
-            Tuning::LayerNormOnly => f.write_str("layer-norm"),
-            Tuning::HeadOnly => f.write_str("head"),
-            Tuning::BiasOnly => f.write_str("bias"),
-        }
+        f.pad(&match self {
+            Tuning::Adapters => Cow::Borrowed("adapters"),
+            Tuning::FullFineTuning => "full".into(),
+            Tuning::TopLayers(k) => format!("top-{k}").into(),
+            Tuning::LayerNormOnly => "layer-norm".into(),
+            Tuning::HeadOnly => "head".into(),
+            Tuning::BiasOnly => "bias".into(),
+        })
     }
 }
 

@@ -32,7 +32,7 @@ impl FromStr for DeviceName {
 
 impl fmt::Display for DeviceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("flex")
+        f.pad("flex")
     }
 }
 

@@ -38,7 +38,7 @@ impl FromStr for HeadInput {
 
 impl fmt::Display for HeadInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.pad(match self {
             HeadInput::Cls => "cls",
             HeadInput::Pooler => "pooler",
         })
