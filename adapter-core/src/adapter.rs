@@ -3,7 +3,7 @@
 use burn::{
     module::Module,
     nn::{BatchNorm, BatchNormConfig, LayerNorm, LayerNormConfig, Linear},
-    tensor::{Device, Tensor},
+    tensor::{Device, Tensor, module::batch_norm},
 };
 use serde::{Deserialize, Serialize};
 
@@ -200,15 +200,20 @@ pub struct Adapter {
 impl Adapter {
     /// What the adapter computes before it meets the sub-layer's output: `up(f(down(x)))`.
     ///
+    /// Batch normalisation uses (and updates) the batch's own statistics while dropout is on, the running ones otherwise.
+    ///
     /// # Shapes
     /// - `x`, result: `[tokens, hidden]`
-    pub fn delta(&self, x: Tensor<2>) -> Tensor<2> {
+    pub fn delta(&self, x: Tensor<2>, at: &At<'_>) -> Tensor<2> {
         let mut x = self.down.forward(x);
         if let Some(norm) = &self.layer_norm {
             x = norm.forward(x);
         }
         if let Some(norm) = &self.batch_norm {
-            x = norm.forward(x);
+            x = match at.dropout {
+                Some(_) => norm.forward(x),
+                None => with_running_statistics(norm, x),
+            };
         }
         x = self.activation.forward(x);
         for inner in &self.inner {
@@ -218,12 +223,19 @@ impl Adapter {
     }
 }
 
+/// Batch normalisation as in evaluation. Burn's own `forward` would take any autodiff device for training.
+fn with_running_statistics(norm: &BatchNorm, x: Tensor<2>) -> Tensor<2> {
+    let (mean, variance) = (norm.running_mean.value_sync(), norm.running_var.value_sync());
+    batch_norm(x, norm.gamma.val(), norm.beta.val(), mean, variance, norm.epsilon)
+}
+
 impl Insertion for Adapter {
-    fn forward(&self, output: Tensor<2>, input: Tensor<2>, _at: &At<'_>) -> Tensor<2> {
-        let delta = self.delta(match self.placement {
+    fn forward(&self, output: Tensor<2>, input: Tensor<2>, at: &At<'_>) -> Tensor<2> {
+        let read = match self.placement {
             Placement::Serial => output.clone(),
             Placement::Parallel => input,
-        });
+        };
+        let delta = self.delta(read, at);
         match self.interaction {
             Interaction::Additive => output + delta,
             Interaction::Multiplicative => output.clone() + output * delta,
@@ -346,6 +358,26 @@ mod tests {
             })
             .collect();
         assert_eq!(sizes, [0, 0, 3, 0, 5, 0]);
+    }
+
+    #[test]
+    fn batch_statistics_move_in_training_alone() {
+        let device = Device::flex().autodiff();
+        let config = AdapterConfig { norm: InnerNorm::Batch, init_std: 1.0, ..AdapterConfig::new(6) };
+        let adapter = config.init(PLACE, 24, Init::new(0), &device).unwrap();
+        let statistics = || {
+            let norm = adapter.batch_norm.as_ref().unwrap();
+            let values = [norm.running_mean.value_sync(), norm.running_var.value_sync()];
+            values.map(|tensor| tensor.into_data().iter::<f32>().collect::<Vec<_>>())
+        };
+        let x = random(1, &device);
+        let at_start = statistics();
+        let evaluated = floats(adapter.forward(x.clone(), x.clone(), &at()));
+        assert_eq!(statistics(), at_start);
+        let training = At { dropout: Some(crate::DropoutKey { seed: 0, step: 0 }), ..at() };
+        let trained = floats(adapter.forward(x.clone(), x.clone(), &training));
+        assert_ne!(statistics(), at_start);
+        assert_ne!(trained, evaluated);
     }
 
     #[rstest]

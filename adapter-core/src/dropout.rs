@@ -6,7 +6,7 @@
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorCreationOptions};
 
-use crate::{Site, init::splitmix};
+use crate::{Site, mix::mix};
 
 /// What decides a training step's dropout: the run's seed and the step's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +48,7 @@ impl DropoutSite {
 impl DropoutKey {
     /// The mask at `site`, dropping each element with `probability` (in `[0, 1)`).
     pub fn mask(self, site: DropoutSite, probability: f64) -> DropoutMask {
-        let key =
-            [self.step, site.number()].iter().fold(splitmix(self.seed), |key, &part| splitmix(key ^ splitmix(part)));
+        let key = mix(&[self.seed, self.step, site.number()]);
         DropoutMask {
             keys: [key as u32, (key >> 32) as u32],
             dropped_below: (probability * f64::from(1 << RESOLUTION)).round() as u32,
@@ -89,6 +88,16 @@ impl DropoutMask {
         f32::from(u8::from(kept)) * self.scale
     }
 
+    /// Multiplies `x` by the mask, on any device.
+    pub fn apply<const D: usize>(self, x: Tensor<D>) -> Tensor<D> {
+        if self.keeps_everything() {
+            return x;
+        }
+        let shape = x.shape();
+        let factors = self.factors(shape.num_elements(), &x.device());
+        x.mul(factors.reshape(shape))
+    }
+
     /// The factors of `elements` elements, computed on `device` by integer arithmetic; nothing is uploaded.
     ///
     /// The bits are those of [`factor`](Self::factor) wherever 32-bit integer products wrap around.
@@ -104,18 +113,6 @@ impl DropoutMask {
         x = x.clone().bitwise_xor(shifted(x, 15)).bitwise_xor_scalar(signed(self.keys[1])).mul_scalar(signed(MIX[1]));
         x = x.clone().bitwise_xor(shifted(x, 16));
         shifted(x, 32 - RESOLUTION).greater_equal_scalar(signed(self.dropped_below)).float().mul_scalar(self.scale)
-    }
-}
-
-/// Multiplies `x` by `mask`, on any device. `None` (evaluation) leaves `x` as it is.
-pub fn dropout<const D: usize>(x: Tensor<D>, mask: Option<DropoutMask>) -> Tensor<D> {
-    match mask {
-        Some(mask) if !mask.keeps_everything() => {
-            let shape = x.shape();
-            let factors = mask.factors(shape.num_elements(), &x.device());
-            x.mul(factors.reshape(shape))
-        }
-        _ => x,
     }
 }
 
@@ -178,7 +175,7 @@ mod tests {
         ) {
             let mask = key(seed, step).mask(DropoutSite::AttentionProbabilities(layer), probability);
             let x = Tensor::<2>::ones([37, 11], &Device::flex());
-            let device: Vec<f32> = dropout(x, Some(mask)).into_data().try_to_vec().unwrap();
+            let device: Vec<f32> = mask.apply(x).into_data().try_to_vec().unwrap();
             let host: Vec<f32> = (0..37 * 11).map(|element| mask.factor(element)).collect();
             prop_assert_eq!(device, host);
         }

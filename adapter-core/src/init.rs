@@ -5,6 +5,8 @@ use burn::{
     tensor::{Device, Shape, Tensor, TensorData},
 };
 
+use crate::mix;
+
 /// Makes initial values: the same seed gives the same tensors on every device and in any order of construction.
 #[derive(Clone, Copy, Debug)]
 pub struct Init {
@@ -43,7 +45,7 @@ impl Init {
         let key = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
         (0..elements as u64)
             .map(|element| {
-                let bits = splitmix(key.wrapping_add(element.wrapping_mul(GOLDEN_GAMMA)));
+                let bits = mix::nth(key, element);
                 // 53 bits, centred in their cells: never 0, never 1.
                 let uniform = ((bits >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
                 (std * truncated_quantile(uniform)) as f32
@@ -68,17 +70,6 @@ fn lazy<const D: usize>(
         true,
         Shape::from(shape),
     )
-}
-
-/// The increment of the SplitMix64 generator.
-const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// SplitMix64's output function: every input bit moves every output bit.
-pub(crate) fn splitmix(mut x: u64) -> u64 {
-    x = x.wrapping_add(GOLDEN_GAMMA);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 /// The quantile function of the standard normal distribution cut off at ±2.

@@ -30,6 +30,7 @@ mod atomic_file;
 mod dropout;
 mod init;
 mod insertion;
+mod mix;
 mod place;
 mod task_file;
 mod tensors;
@@ -39,10 +40,13 @@ pub use accounting::ParamCount;
 pub use activation::{Activation, UnknownActivation};
 pub use adapter::{Adapter, AdapterConfig, AdapterConfigError, InnerNorm, Interaction, Placement};
 pub use atomic_file::write_atomically;
-pub use dropout::{DropoutKey, DropoutMask, DropoutSite, dropout};
+pub use dropout::{DropoutKey, DropoutMask, DropoutSite};
 pub use init::Init;
 pub use insertion::{At, Insertion, NoInsertion};
+pub use mix::mix;
 pub use place::{LayerSpan, LayerSpanError, Place, Site};
-pub use task_file::{TaskFile, TaskFileError, TaskInfo};
-pub use tensors::{TensorInfo, content_hash, replace_tensors, tensors, visit_gradients, visit_tensors};
+pub use task_file::{BackboneId, Flaw, TaskFile, TaskFileError, TaskInfo};
+pub use tensors::{
+    TensorInfo, TensorVisitor, content_hash, replace_values, tensors, visit_gradients, visit_values, walk,
+};
 pub use tuning::{Kind, Part, Role, Tunable, Tuning, UnknownTuning};

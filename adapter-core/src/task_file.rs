@@ -6,17 +6,19 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fmt, fs, io,
     path::{Path, PathBuf},
 };
 
+use burn::tensor::Device;
 use safetensors::{Dtype, SafeTensorError, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::{
     AdapterConfig, Tunable, Tuning,
     atomic_file::write_atomically,
-    tensors::{hash_tensor, replace_tensors, tensors, visit_tensors},
+    tensors::{hash_tensor, replace_values, tensors, visit_values},
     tuning::Kind,
 };
 
@@ -37,10 +39,23 @@ pub struct TaskInfo {
     pub tuning: Tuning,
     /// The adapters, if there are any.
     pub adapter: Option<AdapterConfig>,
-    /// The backbone's name.
-    pub backbone: String,
-    /// The backbone's content hash: v is of use with this w alone.
-    pub backbone_hash: String,
+    /// The backbone: v is of use with this w alone.
+    pub backbone: BackboneId,
+}
+
+/// Which backbone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackboneId {
+    /// What it is called; two folders may hold the same one under other names.
+    pub name: String,
+    /// Its content hash, which decides.
+    pub hash: String,
+}
+
+impl fmt::Display for BackboneId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` ({:.12}…)", self.name, self.hash)
+    }
 }
 
 /// A task's trained tensors with what they belong to.
@@ -48,70 +63,30 @@ pub struct TaskInfo {
 pub struct TaskFile {
     /// What they are.
     pub info: TaskInfo,
-    tensors: BTreeMap<String, (Vec<usize>, Vec<f32>)>,
+    tensors: Tensors,
 }
+
+/// Shapes and values by name.
+type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
 /// Why a per-task file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskFileError {
-    /// The file cannot be read or written.
-    #[error("{}: {source}", path.display())]
-    Io {
+    /// The file cannot be written or read.
+    #[error("{}: {flaw}", path.display())]
+    File {
         /// The file.
         path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// The file ends too early.
-    #[error("{}: the file is truncated ({found} bytes); copy it again", path.display())]
-    Truncated {
-        /// The file.
-        path: PathBuf,
-        /// Bytes that are there.
-        found: u64,
-    },
-    /// The header cannot be read.
-    #[error("{}: the header is damaged ({reason}); copy the file again", path.display())]
-    DamagedHeader {
-        /// The file.
-        path: PathBuf,
-        /// What the parser said.
-        reason: String,
-    },
-    /// The file is no per-task file.
-    #[error("{}: this safetensors file holds no per-task metadata; it was not written by `--save`", path.display())]
-    NotATaskFile {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The file was written by another version.
-    #[error("{}: format version {found}, this program reads {FORMAT_VERSION}; use the version that wrote it", path.display())]
-    Version {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: u32,
-    },
-    /// The contents do not match their checksum.
-    #[error("{}: the contents do not match their checksum; copy the file again", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
+        /// What is wrong with it.
+        flaw: Flaw,
     },
     /// The file was trained on another backbone.
-    #[error(
-        "these tensors were trained on backbone `{expected}` ({expected_hash:.12}…), not on `{found}` ({found_hash:.12}…); \
-         load that backbone, or train again"
-    )]
+    #[error("these tensors were trained on backbone {expected}, not on {found}; load that backbone, or train again")]
     OtherBackbone {
         /// The backbone of the file.
-        expected: String,
-        /// Its hash.
-        expected_hash: String,
+        expected: BackboneId,
         /// The backbone at hand.
-        found: String,
-        /// Its hash.
-        found_hash: String,
+        found: BackboneId,
     },
     /// A tensor has another shape than in the model.
     #[error("tensor `{name}` has shape {found:?} in the file and {expected:?} in the model")]
@@ -133,13 +108,36 @@ pub enum TaskFileError {
     },
 }
 
+/// What is wrong with a file.
+#[derive(Debug, thiserror::Error)]
+pub enum Flaw {
+    /// The system cannot read or write it.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It ends too early.
+    #[error("the file is truncated; copy it again")]
+    Truncated,
+    /// Its header cannot be parsed.
+    #[error("the header is damaged ({0}); copy the file again")]
+    Header(String),
+    /// It is no per-task file.
+    #[error("this safetensors file holds no per-task metadata; it was not written by `--save`")]
+    Foreign,
+    /// It was written by another version of this program.
+    #[error("format version {0}, this program reads {FORMAT_VERSION}; use the version that wrote it")]
+    Version(u32),
+    /// Its contents are not those that were written.
+    #[error("the contents do not match their checksum; copy the file again")]
+    Checksum,
+}
+
 /// The document in the file's metadata.
 #[derive(Serialize, Deserialize)]
 struct Header {
     version: u32,
-    #[serde(flatten)]
-    info: TaskInfo,
     checksum: String,
+    /// The text of a [`TaskInfo`], as it is covered by the checksum.
+    info: Box<RawValue>,
 }
 
 impl TaskFile {
@@ -147,22 +145,24 @@ impl TaskFile {
     pub fn from_model<M: Tunable>(model: &M, info: TaskInfo) -> Self {
         let wanted = wanted(model, info.tuning);
         let mut tensors = BTreeMap::new();
-        visit_tensors(
-            model,
+        visit_values(
+            // Burn holds the newest running statistics back until a module is asked for its validation form.
+            &model.valid(),
             |name| wanted.contains_key(name),
-            |name, shape, values| {
-                tensors.insert(name.to_owned(), (shape.to_vec(), values));
+            |tensor, values| {
+                tensors.insert(tensor.name, (tensor.shape, values));
             },
         );
         Self { info, tensors }
     }
 
-    /// Puts the file's tensors into `model`, which must have been made for the same tuning on the same backbone
-    /// (see [`check_backbone`](Self::check_backbone)).
+    /// Puts the file's tensors into `model`, which must have been made on `backbone` as [`info`](Self::info) says.
     ///
     /// # Errors
-    /// If the model has other trained tensors than the file, or one of another shape.
-    pub fn apply<M: Tunable>(mut self, model: M) -> Result<M, TaskFileError> {
+    /// If the file was trained on another backbone, or the model has other trained tensors than the file, or one of
+    /// another shape.
+    pub fn apply<M: Tunable>(mut self, model: M, backbone: &BackboneId) -> Result<M, TaskFileError> {
+        self.check_backbone(backbone)?;
         let wanted = wanted(&model, self.info.tuning);
         let missing: Vec<_> = wanted.keys().filter(|name| !self.tensors.contains_key(*name)).cloned().collect();
         let unknown: Vec<_> = self.tensors.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
@@ -176,23 +176,27 @@ impl TaskFile {
                 return Err(TaskFileError::Shape { name, found, expected });
             }
         }
-        Ok(replace_tensors(model, |info, _| self.tensors.remove(&info.name).map(|(_, values)| values)))
+        // Clones of a Burn module share running statistics; the validation form has its own.
+        let on_autodiff = model.devices().iter().any(Device::is_autodiff);
+        let model = if on_autodiff { model.valid().train() } else { model.valid() };
+        Ok(replace_values(model, |tensor| self.tensors.remove(&tensor.name).map(|(_, values)| values)))
     }
 
     /// Refuses any backbone but the one the tensors were trained on.
     ///
     /// # Errors
-    /// If `hash` is not the hash in the file.
-    pub fn check_backbone(&self, name: &str, hash: &str) -> Result<(), TaskFileError> {
-        if self.info.backbone_hash == hash {
-            return Ok(());
+    /// If `backbone` has another hash than the file's.
+    pub fn check_backbone(&self, backbone: &BackboneId) -> Result<(), TaskFileError> {
+        let (expected, found) = (self.info.backbone.clone(), backbone.clone());
+        match expected.hash == found.hash {
+            true => Ok(()),
+            false => Err(TaskFileError::OtherBackbone { expected, found }),
         }
-        Err(TaskFileError::OtherBackbone {
-            expected: self.info.backbone.clone(),
-            expected_hash: self.info.backbone_hash.clone(),
-            found: name.to_owned(),
-            found_hash: hash.to_owned(),
-        })
+    }
+
+    /// The dimensions of the tensor called `name`, if the file has it.
+    pub fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.tensors.get(name).map(|(shape, _)| shape.as_slice())
     }
 
     /// Writes the file by atomic rename.
@@ -200,22 +204,8 @@ impl TaskFile {
     /// # Errors
     /// If the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), TaskFileError> {
-        let io_error = |source| TaskFileError::Io { path: path.to_owned(), source };
-        let header = Header { version: FORMAT_VERSION, info: self.info.clone(), checksum: self.checksum() };
-        let views: Result<Vec<_>, SafeTensorError> = self
-            .tensors
-            .iter()
-            .map(|(name, (shape, values))| {
-                let bytes = bytemuck::cast_slice(values);
-                Ok((name, TensorView::new(Dtype::F32, shape.clone(), bytes)?))
-            })
-            .collect();
-        let metadata = serde_json::to_string(&header).map_err(|e| io_error(e.into()))?;
-        let metadata = [(METADATA_KEY.to_owned(), metadata)].into();
-        let bytes = views
-            .and_then(|views| safetensors::serialize(views, Some(metadata)))
-            .map_err(|e| io_error(io::Error::other(e)))?;
-        write_atomically(path, &bytes).map_err(io_error)
+        let written = self.to_bytes().and_then(|bytes| write_atomically(path, &bytes));
+        written.map_err(|error| TaskFileError::File { path: path.to_owned(), flaw: error.into() })
     }
 
     /// Reads and verifies a file.
@@ -223,74 +213,72 @@ impl TaskFile {
     /// # Errors
     /// If the file is no whole, unchanged per-task file of this format version.
     pub fn read(path: &Path) -> Result<Self, TaskFileError> {
-        let path = path.to_owned();
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(source) => return Err(TaskFileError::Io { path, source }),
-        };
-        let stored = match SafeTensors::deserialize(&bytes) {
-            Ok(stored) => stored,
-            Err(
-                SafeTensorError::HeaderTooSmall
-                | SafeTensorError::InvalidHeaderLength
-                | SafeTensorError::MetadataIncompleteBuffer,
-            ) => {
-                let found = bytes.len() as u64;
-                return Err(TaskFileError::Truncated { path, found });
-            }
-            Err(error) => {
-                let reason = error.to_string();
-                return Err(TaskFileError::DamagedHeader { path, reason });
-            }
-        };
-        let metadata = SafeTensors::read_metadata(&bytes).ok().and_then(|(_, header)| header.metadata().clone());
-        let Some(document) = metadata.and_then(|mut entries| entries.remove(METADATA_KEY)) else {
-            return Err(TaskFileError::NotATaskFile { path });
-        };
-        #[derive(Deserialize)]
-        struct Versioned {
-            version: u32,
-        }
-        let header = serde_json::from_str::<Versioned>(&document).and_then(|Versioned { version }| {
-            match version == FORMAT_VERSION {
-                true => serde_json::from_str::<Header>(&document).map(Ok),
-                false => Ok(Err(version)),
-            }
-        });
-        let header = match header {
-            Ok(Ok(header)) => header,
-            Ok(Err(found)) => return Err(TaskFileError::Version { path, found }),
-            Err(error) => {
-                let reason = error.to_string();
-                return Err(TaskFileError::DamagedHeader { path, reason });
-            }
-        };
-        let mut tensors = BTreeMap::new();
-        for (name, view) in stored.iter() {
-            if view.dtype() != Dtype::F32 {
-                return Err(TaskFileError::Damaged { path });
-            }
-            let values = bytemuck::pod_collect_to_vec(view.data());
-            tensors.insert(name.to_owned(), (view.shape().to_vec(), values));
-        }
-        let file = Self { info: header.info, tensors };
-        match file.checksum() == header.checksum {
-            true => Ok(file),
-            false => Err(TaskFileError::Damaged { path }),
-        }
+        let read = fs::read(path).map_err(Flaw::from).and_then(|bytes| Self::from_bytes(&bytes));
+        read.map_err(|flaw| TaskFileError::File { path: path.to_owned(), flaw })
     }
 
-    /// A hash over the description and all tensors.
-    fn checksum(&self) -> String {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&FORMAT_VERSION.to_le_bytes());
-        // A struct of strings, numbers and lists always has a JSON form.
-        hasher.update(&serde_json::to_vec(&self.info).unwrap_or_default());
-        for (name, (shape, values)) in &self.tensors {
-            hash_tensor(&mut hasher, name, shape, values);
-        }
-        hasher.finalize().to_hex().to_string()
+    fn to_bytes(&self) -> io::Result<Vec<u8>> {
+        let info = serde_json::value::to_raw_value(&self.info)?;
+        let header = Header { version: FORMAT_VERSION, checksum: checksum(&info, &self.tensors), info };
+        let metadata = [(METADATA_KEY.to_owned(), serde_json::to_string(&header)?)].into();
+        let views: Result<Vec<_>, _> = self
+            .tensors
+            .iter()
+            .map(|(name, (shape, values))| {
+                let view = TensorView::new(Dtype::F32, shape.clone(), bytemuck::cast_slice(values));
+                view.map(|view| (name, view))
+            })
+            .collect();
+        views.and_then(|views| safetensors::serialize(views, Some(metadata))).map_err(io::Error::other)
     }
+
+    fn from_bytes(bytes: &[u8]) -> Result<Self, Flaw> {
+        let damaged = |error: &dyn std::error::Error| Flaw::Header(error.to_string());
+        let stored = SafeTensors::deserialize(bytes).map_err(|error| match error {
+            SafeTensorError::HeaderTooSmall
+            | SafeTensorError::InvalidHeaderLength
+            | SafeTensorError::MetadataIncompleteBuffer => Flaw::Truncated,
+            error => damaged(&error),
+        })?;
+        let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|error| damaged(&error))?;
+        let entries = metadata.metadata().as_ref();
+        let document = entries.and_then(|entries| entries.get(METADATA_KEY)).ok_or(Flaw::Foreign)?;
+
+        // Another version may have another header: look at the version first.
+        #[derive(Deserialize)]
+        struct Version {
+            version: u32,
+        }
+        let Version { version } = serde_json::from_str(document).map_err(|error| damaged(&error))?;
+        if version != FORMAT_VERSION {
+            return Err(Flaw::Version(version));
+        }
+        let header: Header = serde_json::from_str(document).map_err(|error| damaged(&error))?;
+
+        let tensors = stored.iter().map(|(name, view)| match view.dtype() {
+            Dtype::F32 => {
+                let values = bytemuck::pod_collect_to_vec(view.data());
+                Ok((name.to_owned(), (view.shape().to_vec(), values)))
+            }
+            _ => Err(Flaw::Checksum),
+        });
+        let tensors = tensors.collect::<Result<_, _>>()?;
+        if checksum(&header.info, &tensors) != header.checksum {
+            return Err(Flaw::Checksum);
+        }
+        let info = serde_json::from_str(header.info.get()).map_err(|error| damaged(&error))?;
+        Ok(Self { info, tensors })
+    }
+}
+
+/// A hash over the description and all tensors.
+fn checksum(info: &RawValue, tensors: &Tensors) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&FORMAT_VERSION.to_le_bytes()).update(info.get().as_bytes());
+    for (name, (shape, values)) in tensors {
+        hash_tensor(&mut hasher, name, shape, values);
+    }
+    hasher.finalize().to_hex().to_string()
 }
 
 /// Names and shapes of what a per-task file holds of `model`.

@@ -2,8 +2,8 @@
 
 use std::{path::Path, sync::OnceLock};
 
-use adapter_core::{Init, content_hash};
-use burn::tensor::Device;
+use adapter_core::{BackboneId, Init, content_hash};
+use burn::{module::Module, tensor::Device};
 
 use crate::{Bert, BertConfig, Checkpoint, CheckpointError, ConfigError, MaskedLmHead, Tokenizer, TokenizerError};
 
@@ -14,9 +14,9 @@ pub struct Backbone {
     pub name: String,
     /// Its shape.
     pub config: BertConfig,
-    /// The network, nothing inserted.
+    /// The network, nothing inserted and nothing trained until a [`Tuning`](adapter_core::Tuning) says so.
     pub bert: Bert,
-    /// The masked language model's head, where the checkpoint carries one.
+    /// The masked language model's head, where the checkpoint carries one that is tied to the word embeddings.
     pub masked_lm: Option<MaskedLmHead>,
     /// Its own tokenizer.
     pub tokenizer: Tokenizer,
@@ -54,12 +54,12 @@ impl Backbone {
         if !checkpoint.has("pooler.dense.weight") {
             bert.pooler = None;
         }
-        let bert = checkpoint.load(bert, "")?;
-        let masked_lm = match checkpoint.has("cls.predictions.transform.dense.weight") {
+        let bert = checkpoint.load(bert, "")?.no_grad();
+        let has_head = checkpoint.has("cls.predictions.transform.dense.weight");
+        let masked_lm = match has_head && checkpoint.has_tied_decoder()? {
             true => {
-                checkpoint.check_tied_decoder()?;
                 let head = MaskedLmHead::random(&config, Init::new(0), device)?;
-                Some(checkpoint.load(head, "cls.predictions.")?)
+                Some(checkpoint.load(head, "cls.predictions.")?.no_grad())
             }
             false => None,
         };
@@ -76,8 +76,13 @@ impl Backbone {
         })
     }
 
-    /// A hash of the network's weights, the same for every file format and naming they came from.
-    pub fn hash(&self) -> &str {
-        self.hash.get_or_init(|| content_hash(&self.bert, |_| true))
+    /// Its name, and a hash of the weights and of what else decides what the network computes. The hash is the same
+    /// for every file format and naming the weights came from.
+    pub fn id(&self) -> BackboneId {
+        let hash = self.hash.get_or_init(|| {
+            let BertConfig { num_attention_heads, hidden_act, layer_norm_eps, .. } = &self.config;
+            content_hash(&self.bert, &format!("{num_attention_heads} {hidden_act} {layer_norm_eps:e}"))
+        });
+        BackboneId { name: self.name.clone(), hash: hash.clone() }
     }
 }

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use adapter_core::replace_tensors;
+use adapter_core::replace_values;
 use burn::module::Module;
 use half::{bf16, f16};
 use memmap2::Mmap;
@@ -35,12 +35,14 @@ enum Place {
     Pickled(Box<pytorch_reader::Tensor>),
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Format {
     F16,
     Bf16,
     F32,
     F64,
+    /// One that holds no floats this program reads.
+    Other(String),
 }
 
 /// Why weights cannot be loaded.
@@ -53,12 +55,12 @@ pub enum CheckpointError {
         folder: PathBuf,
     },
     /// The file cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {reason}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// The system's reason.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The file is not what its name says, or ends too early.
     #[error("{}: damaged or truncated weights ({reason}); fetch or copy the file again", path.display())]
@@ -75,12 +77,6 @@ pub enum CheckpointError {
         path: PathBuf,
         /// Their name.
         name: String,
-    },
-    /// The masked-LM head has a decoder of its own.
-    #[error("{}: the masked-LM decoder is not tied to the word embeddings; such heads cannot be loaded", path.display())]
-    Untied {
-        /// The file.
-        path: PathBuf,
     },
     /// Tensors of the network are missing or do not fit.
     #[error("{}: the weights do not fit the configuration\n{problems}", path.display())]
@@ -121,7 +117,7 @@ impl Checkpoint {
     }
 
     fn open_safetensors(path: PathBuf) -> Result<Self, CheckpointError> {
-        let io_error = |source| CheckpointError::Io { path: path.clone(), source };
+        let io_error = |reason| CheckpointError::Io { path: path.clone(), reason };
         let damaged = |reason: String| CheckpointError::Damaged { path: path.clone(), reason };
         let opened = fs::File::open(&path).map_err(io_error)?;
         // SAFETY: the map is only read. A file that another process shortens meanwhile would be a fault of its
@@ -135,7 +131,7 @@ impl Checkpoint {
                 Dtype::BF16 => Format::Bf16,
                 Dtype::F32 => Format::F32,
                 Dtype::F64 => Format::F64,
-                _ => continue,
+                other => Format::Other(format!("{other:?}")),
             };
             let start = view.data().as_ptr() as usize - file.as_ptr() as usize;
             let place = Place::Mapped(start..start + view.data().len());
@@ -154,7 +150,7 @@ impl Checkpoint {
                 PickleDtype::BF16 => Format::Bf16,
                 PickleDtype::F32 => Format::F32,
                 PickleDtype::F64 => Format::F64,
-                _ => continue,
+                other => Format::Other(format!("{other:?}")),
             };
             let shape = tensor.shape().to_vec();
             found.push((name, Stored { shape, format, place: Place::Pickled(Box::new(tensor)) }));
@@ -185,14 +181,14 @@ impl Checkpoint {
     pub fn load<M: Module>(&mut self, module: M, prefix: &str) -> Result<M, CheckpointError> {
         let mut problems = Misfits::default();
         let mut failure = None;
-        let loaded = replace_tensors(module, |tensor, holder| {
+        let loaded = replace_values(module, |tensor| {
             let name = format!("{prefix}{}", tensor.name);
             let Some(stored) = self.tensors.get(&name) else {
                 problems.0.push(format!("  missing: {name} {:?}", tensor.shape));
                 return None;
             };
             // PyTorch's Linear has [out, in], Burn's [in, out].
-            let transposed = holder == "Linear" && tensor.shape.len() == 2;
+            let transposed = tensor.holder == "Linear" && tensor.shape.len() == 2;
             let mut expected = tensor.shape.clone();
             if transposed {
                 expected.reverse();
@@ -200,6 +196,10 @@ impl Checkpoint {
             if stored.shape != expected {
                 let found = &stored.shape;
                 problems.0.push(format!("  misshapen: {name} is {found:?}, not {expected:?}"));
+                return None;
+            }
+            if let Format::Other(dtype) = &stored.format {
+                problems.0.push(format!("  unsupported: {name} is stored as {dtype}, not as f32, f16, bf16 or f64"));
                 return None;
             }
             match self.read(stored) {
@@ -221,20 +221,21 @@ impl Checkpoint {
         }
     }
 
-    /// Checks that the masked-LM decoder, where it is stored apart, is a copy of the word embeddings.
+    /// Whether the masked-LM decoder is the word embeddings: stored once, or a copy.
     ///
     /// # Errors
-    /// If it is not, or the file cannot be read.
-    pub(crate) fn check_tied_decoder(&mut self) -> Result<(), CheckpointError> {
+    /// If the file cannot be read.
+    pub(crate) fn has_tied_decoder(&mut self) -> Result<bool, CheckpointError> {
         let decoder = "cls.predictions.decoder.weight";
         let embeddings = "embeddings.word_embeddings.weight";
-        if let (Some(a), Some(b)) = (self.tensors.get(decoder), self.tensors.get(embeddings)) {
-            if self.read(a)? != self.read(b)? {
-                return Err(CheckpointError::Untied { path: self.path.clone() });
-            }
+        let (Some(a), Some(b)) = (self.tensors.get(decoder), self.tensors.get(embeddings)) else {
+            return Ok(true);
+        };
+        let tied = self.read(a)? == self.read(b)?;
+        if tied {
             self.used.insert(decoder.to_owned());
         }
-        Ok(())
+        Ok(tied)
     }
 
     /// Names of tensors that nothing was filled from.
@@ -245,10 +246,10 @@ impl Checkpoint {
 
     fn read(&self, stored: &Stored) -> Result<Vec<f32>, CheckpointError> {
         match (&stored.place, &self.file) {
-            (Place::Mapped(range), Some(file)) => Ok(floats(&file[range.clone()], stored.format)),
+            (Place::Mapped(range), Some(file)) => Ok(floats(&file[range.clone()], &stored.format)),
             (Place::Pickled(tensor), _) => match tensor.read() {
-                Ok(bytes) => Ok(floats(&bytes, stored.format)),
-                Err(source) => Err(CheckpointError::Io { path: self.path.clone(), source }),
+                Ok(bytes) => Ok(floats(&bytes, &stored.format)),
+                Err(reason) => Err(CheckpointError::Io { path: self.path.clone(), reason }),
             },
             (Place::Mapped(_), None) => unreachable!("mapped tensors come with their map"),
         }
@@ -271,7 +272,7 @@ fn canonical(name: &str) -> Option<String> {
     })
 }
 
-fn floats(bytes: &[u8], format: Format) -> Vec<f32> {
+fn floats(bytes: &[u8], format: &Format) -> Vec<f32> {
     fn each<const N: usize>(bytes: &[u8], f: impl Fn([u8; N]) -> f32) -> Vec<f32> {
         bytes.as_chunks::<N>().0.iter().map(|&chunk| f(chunk)).collect()
     }
@@ -280,6 +281,7 @@ fn floats(bytes: &[u8], format: Format) -> Vec<f32> {
         Format::Bf16 => each(bytes, |b| bf16::from_le_bytes(b).to_f32()),
         Format::F32 => each(bytes, f32::from_le_bytes),
         Format::F64 => each(bytes, |b| f64::from_le_bytes(b) as f32),
+        Format::Other(_) => Vec::new(),
     }
 }
 

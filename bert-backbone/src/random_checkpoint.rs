@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::Path};
 
-use adapter_core::{Init, replace_tensors, visit_tensors, write_atomically};
+use adapter_core::{Init, TensorInfo, replace_values, visit_values, write_atomically};
 use burn::{module::Module, tensor::Device};
 use safetensors::{Dtype, tensor::TensorView};
 
@@ -28,6 +28,10 @@ impl RandomCheckpoint {
             intermediate_size: 64,
             // Large enough that attention and GELU leave their linear range.
             initializer_range: 0.2,
+            // Not what most checkpoints have, so that nothing can take it for granted.
+            layer_norm_eps: 1e-3,
+            hidden_act: "gelu_new".to_owned(),
+            attention_probs_dropout_prob: 0.2,
             ..BertConfig::new(32, 3, 4)
         };
         Self { config, vocabulary, seed: 0 }
@@ -89,9 +93,9 @@ impl RandomCheckpoint {
 
 /// Gives random values to the vectors that a new network has at 0 or 1.
 fn unsettle<M: Module>(module: M, prefix: &str, init: Init, device: &Device) -> M {
-    replace_tensors(module, |tensor, holder| {
+    replace_values(module, |tensor| {
         let [length] = tensor.shape[..] else { return None };
-        let centre = match holder == "LayerNorm" && tensor.name.ends_with("weight") {
+        let centre = match tensor.holder == "LayerNorm" && tensor.name.ends_with("weight") {
             true => 1.0,
             false => 0.0,
         };
@@ -103,20 +107,17 @@ fn unsettle<M: Module>(module: M, prefix: &str, init: Init, device: &Device) -> 
 
 /// Adds the tensors of `module` in PyTorch's layout.
 fn collect<M: Module>(module: &M, prefix: &str, tensors: &mut Vec<(String, Vec<usize>, Vec<f32>)>) {
-    visit_tensors(
-        module,
-        |_| true,
-        |name, shape, values| {
-            let name = format!("{prefix}{name}");
-            match *shape {
-                // Tables are stored as they are, Linear's weights as [out, in].
-                [rows, columns] if !name.contains("embeddings") => {
-                    tensors.push((name, vec![columns, rows], transpose(&values, rows, columns)));
-                }
-                _ => tensors.push((name, shape.to_vec(), values)),
+    let mut add = |tensor: TensorInfo, values: Vec<f32>| {
+        let name = format!("{prefix}{}", tensor.name);
+        match tensor.shape[..] {
+            // Burn's Linear has [in, out], PyTorch's [out, in].
+            [rows, columns] if tensor.holder == "Linear" => {
+                tensors.push((name, vec![columns, rows], transpose(&values, rows, columns)));
             }
-        },
-    );
+            _ => tensors.push((name, tensor.shape, values)),
+        }
+    };
+    visit_values(module, |_| true, &mut add);
 }
 
 fn small_vocabulary() -> Vec<String> {

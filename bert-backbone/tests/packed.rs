@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use adapter_core::{Init, visit_gradients};
+use adapter_core::{DropoutKey, DropoutSite, Init, Site, visit_gradients};
 use bert_backbone::{BatchError, Bert, BertConfig, Encoded, PackedBatch};
 use burn::{
     module::Module,
@@ -15,7 +15,19 @@ use rstest::rstest;
 use support::{floats, largest_difference, sequence, sequences, tiny};
 
 /// The textbook forward pass over `[batch × longest]` rows, padding computed along and masked in attention.
-fn padded_forward(bert: &Bert, config: &BertConfig, batch: &[Encoded], device: &Device) -> Tensor<2> {
+///
+/// With a key, dropout stands where BERT has it; rows and masks correspond if all lengths are equal.
+fn padded_forward(
+    bert: &Bert,
+    config: &BertConfig,
+    batch: &[Encoded],
+    dropout: Option<DropoutKey>,
+    device: &Device,
+) -> Tensor<2> {
+    fn drop<const D: usize>(x: Tensor<D>, key: Option<DropoutKey>, site: DropoutSite, p: f64) -> Tensor<D> {
+        key.map_or(x.clone(), |key| key.mask(site, p).apply(x))
+    }
+    let p = config.hidden_dropout_prob;
     let longest = batch.iter().map(|sequence| sequence.input_ids.len()).max().unwrap();
     let (count, d, heads) = (batch.len(), config.hidden_size, config.num_attention_heads);
     let ints = |of: &dyn Fn(&Encoded, usize) -> i32| {
@@ -34,18 +46,24 @@ fn padded_forward(bert: &Bert, config: &BertConfig, batch: &[Encoded], device: &
             + embeddings.token_type_embeddings.weight.val().select(0, types)
             + embeddings.position_embeddings.weight.val().select(0, positions),
     );
-    for layer in &bert.encoder.layer {
+    hidden = drop(hidden, dropout, DropoutSite::Embeddings, p);
+    for (number, layer) in bert.encoder.layer.iter().enumerate() {
         let attention = &layer.attention.self_;
         let split = |x: Tensor<2>| x.reshape([count, longest, heads, d / heads]).swap_dims(1, 2);
         let query = split(attention.query.forward(hidden.clone()));
         let key = split(attention.key.forward(hidden.clone()));
         let value = split(attention.value.forward(hidden.clone()));
         let scores = query.matmul(key.swap_dims(2, 3)) / ((d / heads) as f64).sqrt() + masked.clone();
-        let mixed = activation::softmax(scores, 3).matmul(value).swap_dims(1, 2).reshape([count * longest, d]);
+        let site = DropoutSite::AttentionProbabilities(number);
+        let attended = drop(activation::softmax(scores, 3), dropout, site, config.attention_probs_dropout_prob);
+        let mixed = attended.matmul(value).swap_dims(1, 2).reshape([count * longest, d]);
         let output = &layer.attention.output;
-        hidden = output.LayerNorm.forward(output.dense.forward(mixed) + hidden);
-        let wide = activation::gelu(layer.intermediate.dense.forward(hidden.clone()));
-        hidden = layer.output.LayerNorm.forward(layer.output.dense.forward(wide) + hidden);
+        let site = |site| DropoutSite::SubLayer(number, site);
+        let projected = drop(output.dense.forward(mixed), dropout, site(Site::Attention), p);
+        hidden = output.LayerNorm.forward(projected + hidden);
+        let wide = activation::gelu_approximate(layer.intermediate.dense.forward(hidden.clone()));
+        let projected = drop(layer.output.dense.forward(wide), dropout, site(Site::FeedForward), p);
+        hidden = layer.output.LayerNorm.forward(projected + hidden);
     }
     let real = batch.iter().zip(0..).flat_map(|(s, number)| {
         let start = number * longest;
@@ -61,8 +79,8 @@ fn gradients(bert: &Bert, hidden: Tensor<2>) -> BTreeMap<String, Vec<f32>> {
     let weights = Init::new(9).truncated_normal("weights", hidden.dims(), 1.0, &hidden.device());
     let gradients = (hidden * weights.val().detach()).sum().backward();
     let mut by_name = BTreeMap::new();
-    visit_gradients(bert, &gradients, |name, values| {
-        by_name.insert(name.to_owned(), values);
+    visit_gradients(bert, &gradients, |tensor, values| {
+        by_name.insert(tensor.name, values);
     });
     by_name
 }
@@ -73,11 +91,11 @@ proptest! {
     fn packed_and_padded_passes_agree(lengths in prop::collection::vec(1usize..40, 1..7)) {
         let device = Device::flex().autodiff();
         let backbone = tiny(&device);
-        let bert = backbone.bert.clone().train();
+        let bert = backbone.bert.clone().set_require_grad(true);
         let batch = sequences(&lengths, &backbone.config);
         let packed = PackedBatch::new(&batch, &backbone.config, &device).unwrap();
         let ours = bert.forward(&packed);
-        let theirs = padded_forward(&bert, &backbone.config, &batch, &device);
+        let theirs = padded_forward(&bert, &backbone.config, &batch, None, &device);
         let difference = largest_difference(&floats(ours.clone()), &floats(theirs.clone()));
         prop_assert!(difference < 1e-5, "outputs differ by {:e}", difference);
 
@@ -90,6 +108,20 @@ proptest! {
             prop_assert!(difference < 1e-5, "{}: gradients differ by {:e}", name, difference);
         }
     }
+}
+
+#[test]
+fn dropout_stands_exactly_where_bert_has_it() {
+    let device = Device::flex();
+    let backbone = tiny(&device);
+    let batch = sequences(&[9, 9, 9], &backbone.config);
+    let key = DropoutKey { seed: 3, step: 4 };
+    let packed = PackedBatch::new(&batch, &backbone.config, &device).unwrap().with_dropout(key);
+    let ours = floats(backbone.bert.forward(&packed));
+    let theirs = floats(padded_forward(&backbone.bert, &backbone.config, &batch, Some(key), &device));
+    assert!(largest_difference(&ours, &theirs) < 1e-5);
+    let without = floats(padded_forward(&backbone.bert, &backbone.config, &batch, None, &device));
+    assert!(largest_difference(&ours, &without) > 0.1);
 }
 
 #[test]

@@ -4,15 +4,18 @@
 //! `adapter-lab fetch minilm-l6 && cargo test -p bert-backbone --release --test parity -- --ignored`
 //! (with `ADAPTER_LAB_CACHE` as for the fetch, if it was set).
 
+mod support;
+
 use std::{
     env, fs,
     path::{Path, PathBuf},
 };
 
-use bert_backbone::{Backbone, Encoded, Fetcher, PackedBatch, RandomCheckpoint};
+use bert_backbone::{Backbone, Encoded, Fetcher, PackedBatch};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use safetensors::SafeTensors;
 use serde::Deserialize;
+use support::{floats, largest_difference, tiny_folder};
 
 /// The largest permitted difference of an element.
 const TOLERANCE: f32 = 5e-5;
@@ -79,15 +82,6 @@ fn inputs() -> Vec<Input> {
     serde_json::from_str(&text).unwrap()
 }
 
-fn floats<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-    tensor.into_data().iter::<f32>().collect()
-}
-
-fn largest_difference(ours: &[f32], theirs: &[f32]) -> f32 {
-    assert_eq!(ours.len(), theirs.len());
-    ours.iter().zip(theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
-}
-
 fn rows(tensor: Tensor<2>, rows: Vec<i64>) -> Tensor<2> {
     let (count, device) = (rows.len(), tensor.device());
     tensor.select(0, Tensor::<1, Int>::from_data(TensorData::new(rows, [count]), &device))
@@ -143,9 +137,7 @@ fn check(folder: &Path, golden: &str) {
 
 #[test]
 fn a_random_checkpoint_gives_the_numbers_of_transformers() {
-    let folder = tempfile::tempdir().unwrap();
-    RandomCheckpoint::tiny().write(folder.path(), &Device::flex()).unwrap();
-    check(folder.path(), "tiny.safetensors");
+    check(tiny_folder().path(), "tiny.safetensors");
 }
 
 #[test]

@@ -15,18 +15,8 @@ mod backbones;
 mod commands;
 mod device;
 
-use std::io;
-
 pub use commands::{Cli, run};
 pub use device::{DEVICES, DeviceName, UnknownDevice};
-
-/// Whether `error` only says that nobody reads our standard output any more.
-pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
-}
 
 /// The README's code is compiled and run with the tests.
 #[cfg(doctest)]

@@ -25,4 +25,4 @@
 
 mod model;
 
-pub use model::{Head, HeadInput, NoPooler, TaskModel, UnknownHeadInput};
+pub use model::{Head, HeadInput, ModelError, TaskModel, UnknownHeadInput};

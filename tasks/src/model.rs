@@ -2,8 +2,10 @@
 
 use std::{fmt, str::FromStr};
 
-use adapter_core::{Init, Insertion, Kind, Part, Place, Role, Tunable};
-use bert_backbone::{Bert, PackedBatch, role};
+use adapter_core::{
+    Adapter, AdapterConfigError, Init, Insertion, Kind, Part, Place, Role, TaskFile, TaskFileError, Tunable,
+};
+use bert_backbone::{Backbone, Bert, PackedBatch, role};
 use burn::{
     module::{Module, Param},
     tensor::{Device, Tensor},
@@ -75,10 +77,22 @@ impl Head {
     }
 }
 
-/// A head that reads a pooler on a backbone without one.
+/// Why there is no such model.
 #[derive(Debug, thiserror::Error)]
-#[error("the head reads the pooler, but this backbone has none; use the `cls` head")]
-pub struct NoPooler;
+pub enum ModelError {
+    /// A head that reads a pooler on a backbone without one.
+    #[error("the head reads the pooler, but this backbone has none; use the `cls` head")]
+    NoPooler,
+    /// A per-task file that names a head this program does not know.
+    #[error(transparent)]
+    Head(#[from] UnknownHeadInput),
+    /// A per-task file whose adapters do not fit the backbone.
+    #[error(transparent)]
+    Adapter(#[from] AdapterConfigError),
+    /// A per-task file that cannot be used with the backbone.
+    #[error(transparent)]
+    File(#[from] TaskFileError),
+}
 
 /// A backbone, what is inserted into it, and a task's head: ψ of the paper.
 #[derive(Module, Debug)]
@@ -92,9 +106,9 @@ impl<I: Insertion> TaskModel<I> {
     ///
     /// # Errors
     /// If the head reads a pooler that the backbone does not have.
-    pub fn new(bert: Bert<I>, head: Head) -> Result<Self, NoPooler> {
+    pub fn new(bert: Bert<I>, head: Head) -> Result<Self, ModelError> {
         match head.input == HeadInput::Pooler && bert.pooler.is_none() {
-            true => Err(NoPooler),
+            true => Err(ModelError::NoPooler),
             false => Ok(Self { bert, head }),
         }
     }
@@ -123,6 +137,28 @@ impl<I: Insertion> TaskModel<I> {
             }
         };
         read.matmul(self.head.weight.val()) + self.head.bias.val().unsqueeze()
+    }
+}
+
+impl TaskModel<Option<Adapter>> {
+    /// The model of a per-task file: its adapters and head on `backbone`.
+    ///
+    /// # Errors
+    /// If the file was trained on another backbone or is at odds with itself.
+    pub fn load(backbone: &Backbone, file: TaskFile, device: &Device) -> Result<Self, ModelError> {
+        file.check_backbone(&backbone.id())?;
+        let hidden = backbone.config.hidden_size;
+        // Every value is replaced by the file's.
+        let init = Init::new(0);
+        let adapter = file.info.adapter.clone();
+        if let Some(adapter) = &adapter {
+            adapter.check(backbone.config.num_hidden_layers)?;
+        }
+        let bert = backbone.bert.clone();
+        let bert = bert.insert(|place| adapter.as_ref().and_then(|a| a.init(place, hidden, init, device)));
+        let outputs = file.shape("head.bias").map_or(0, |shape| shape.iter().product());
+        let head = Head::new(hidden, outputs, file.info.head.parse()?, init, device);
+        Ok(file.apply(Self::new(bert, head)?, &backbone.id())?)
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::{fs, path::Path};
 
-use adapter_core::{Adapter, AdapterConfig, Init, InnerNorm, ParamCount, TaskFile, TaskFileError, TaskInfo, Tuning};
+use adapter_core::{
+    Adapter, AdapterConfig, DropoutKey, Init, InnerNorm, ParamCount, TaskFile, TaskFileError, TaskInfo, Tuning,
+};
 use bert_backbone::{Backbone, PackedBatch, RandomCheckpoint};
-use burn::tensor::Device;
+use burn::{module::Module, tensor::Device};
 use rstest::rstest;
 use safetensors::SafeTensors;
-use tasks::{Head, HeadInput, TaskModel};
+use tasks::{Head, HeadInput, ModelError, TaskModel};
 use tempfile::TempDir;
 
 type Model = TaskModel<Option<Adapter>>;
@@ -38,7 +40,7 @@ fn model(backbone: &Backbone, tuning: Tuning, adapter: &AdapterConfig, seed: u64
 /// As training would leave it: every trained tensor and statistic moved.
 fn trained(model: Model, tuning: Tuning) -> Model {
     let names: Vec<_> = tuning.trained(&model).into_iter().map(|tensor| tensor.name).collect();
-    adapter_core::replace_tensors(model, |tensor, _| {
+    adapter_core::replace_values(model, |tensor| {
         let moved = names.contains(&tensor.name) || tensor.name.contains("running_");
         moved.then(|| (0..tensor.elements()).map(|i| 0.5 + 0.1 * (i as f32).sin()).collect())
     })
@@ -51,8 +53,7 @@ fn info(backbone: &Backbone, tuning: Tuning, adapter: &AdapterConfig) -> TaskInf
         head: HeadInput::Cls.to_string(),
         tuning,
         adapter: (tuning == Tuning::Adapters).then(|| adapter.clone()),
-        backbone: backbone.name.clone(),
-        backbone_hash: backbone.hash().to_owned(),
+        backbone: backbone.id(),
     }
 }
 
@@ -89,12 +90,37 @@ fn saving_and_loading_predicts_bit_for_bit(
     let (folder, first, original) = saved(tuning, norm);
     let fresh = backbone(0);
     let file = TaskFile::read(&folder.path().join("v.safetensors")).unwrap();
-    file.check_backbone(&fresh.name, fresh.hash()).unwrap();
-    assert_eq!(file.info, info(&first, tuning, &adapter(norm)));
+    assert_eq!(file.info.adapter, info(&first, tuning, &adapter(norm)).adapter);
+    assert_eq!(file.info.labels, ["red", "green", "blue"]);
     let untrained = model(&fresh, tuning, &adapter(norm), 2);
     assert_ne!(predict(&untrained, &fresh), predict(&original, &first));
-    let loaded = file.apply(untrained).unwrap();
+    let loaded = TaskModel::load(&fresh, file, &Device::flex()).unwrap();
     assert_eq!(predict(&loaded, &fresh), predict(&original, &first));
+}
+
+#[test]
+fn running_statistics_are_saved_as_of_the_last_step_and_loaded_into_one_model_alone() {
+    let device = Device::flex().autodiff();
+    let (backbone, adapter) = (backbone(0), adapter(InnerNorm::Batch));
+    let bert = backbone.bert.clone().train();
+    let bert = bert.insert(|place| adapter.init(place, 32, Init::new(1), &device));
+    let trained = TaskModel::new(bert, Head::new(32, 3, HeadInput::Cls, Init::new(1), &device)).unwrap();
+    let start = trained.valid();
+    let encoded = [backbone.tokenizer.encode("the cat sat", None, 32).unwrap()];
+    for step in 0..2 {
+        let batch = PackedBatch::new(&encoded, &backbone.config, &device).unwrap();
+        trained.forward(&batch.with_dropout(DropoutKey { seed: 0, step }));
+    }
+    let info = info(&backbone, Tuning::Adapters, &adapter);
+    let file = TaskFile::from_model(&trained, info.clone());
+    assert_eq!(file, TaskFile::from_model(&trained.valid(), info.clone()));
+    assert_ne!(file, TaskFile::from_model(&start, info.clone()), "the statistics moved");
+
+    let clone = start.clone();
+    let before = TaskFile::from_model(&start, info.clone());
+    let loaded = file.clone().apply(clone, &backbone.id()).unwrap();
+    assert_eq!(TaskFile::from_model(&loaded, info.clone()), file);
+    assert_eq!(TaskFile::from_model(&start, info), before, "other clones keep their own");
 }
 
 #[rstest]
@@ -161,9 +187,11 @@ fn another_backbone_is_refused() {
     let (folder, ..) = saved(Tuning::Adapters, InnerNorm::None);
     let other = backbone(7);
     let file = TaskFile::read(&folder.path().join("v.safetensors")).unwrap();
-    let error = file.check_backbone("other", other.hash()).unwrap_err();
-    assert!(matches!(error, TaskFileError::OtherBackbone { .. }));
-    assert!(error.to_string().contains("not on `other`"), "{error}");
+    let error = TaskModel::load(&other, file.clone(), &Device::flex()).unwrap_err();
+    assert!(matches!(error, ModelError::File(TaskFileError::OtherBackbone { .. })), "{error}");
+    assert!(error.to_string().contains("were trained on backbone"), "{error}");
+    let model = model(&other, Tuning::Adapters, &adapter(InnerNorm::None), 0);
+    assert!(file.apply(model, &other.id()).is_err(), "there is no way round the check");
 }
 
 #[rstest]
@@ -185,7 +213,7 @@ fn a_model_of_another_shape_is_refused(
     });
     let model = TaskModel::new(bert, Head::new(32, classes, HeadInput::Cls, init, &device)).unwrap();
     let file = TaskFile::read(&folder.path().join("v.safetensors")).unwrap();
-    let error = file.apply(model).unwrap_err().to_string();
+    let error = file.apply(model, &backbone.id()).unwrap_err().to_string();
     assert!(error.contains(message), "{error}");
 }
 

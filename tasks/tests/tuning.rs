@@ -3,10 +3,14 @@
 use std::collections::BTreeSet;
 
 use adapter_core::{
-    Adapter, AdapterConfig, DropoutKey, Init, InnerNorm, ParamCount, Tuning, tensors, visit_gradients, visit_tensors,
+    Adapter, AdapterConfig, DropoutKey, Init, InnerNorm, ParamCount, TensorInfo, TensorVisitor, Tuning, tensors,
+    visit_gradients, visit_values, walk,
 };
 use bert_backbone::{Bert, BertConfig, Encoded, PackedBatch};
-use burn::{module::Module, tensor::Device};
+use burn::{
+    module::Param,
+    tensor::{Device, Tensor},
+};
 use rstest::rstest;
 use tasks::{Head, HeadInput, TaskModel};
 
@@ -83,8 +87,8 @@ fn gradients_reach_exactly_what_the_tuning_selects(
     let batch = batch.with_dropout(DropoutKey { seed: 0, step: 0 });
     let gradients = model.forward(&batch).powf_scalar(2.0).sum().backward();
     let mut reached = BTreeSet::new();
-    visit_gradients(&model, &gradients, |name, _| {
-        reached.insert(name.to_owned());
+    visit_gradients(&model, &gradients, |tensor, _| {
+        reached.insert(tensor.name);
     });
     assert_eq!(reached, wanted);
 }
@@ -95,16 +99,16 @@ fn a_tuning_leaves_other_clones_of_the_backbone_alone() {
     let shared = model(None, HeadInput::Cls, &device);
     let head_only = Tuning::HeadOnly.apply(shared.clone());
     let full = Tuning::FullFineTuning.apply(shared.clone());
-    let trained = |model: &TaskModel<Option<Adapter>>| {
-        let mut count = 0;
-        struct Count<'a>(&'a mut usize);
-        impl burn::module::ModuleVisitor for Count<'_> {
-            fn visit_float<const D: usize>(&mut self, param: &burn::module::Param<burn::tensor::Tensor<D>>) {
-                *self.0 += usize::from(param.val().is_require_grad());
-            }
+    struct Count(usize);
+    impl TensorVisitor for Count {
+        fn visit<const D: usize>(&mut self, _: TensorInfo, param: &Param<Tensor<D>>) {
+            self.0 += usize::from(param.val().is_require_grad());
         }
-        model.visit(&mut Count(&mut count));
-        count
+    }
+    let trained = |model: &TaskModel<Option<Adapter>>| {
+        let mut count = Count(0);
+        walk(model, &mut count);
+        count.0
     };
     assert_eq!(trained(&head_only), 2);
     assert_eq!(trained(&full), tensors(&full).len() - 2, "all but the pooler");
@@ -140,7 +144,7 @@ fn counts_are_those_of_the_values_that_exist(#[values(InnerNorm::None, InnerNorm
     for tuning in [Tuning::Adapters, Tuning::FullFineTuning, Tuning::TopLayers(2), Tuning::BiasOnly] {
         let names: BTreeSet<_> = tuning.trained(&model).into_iter().map(|tensor| tensor.name).collect();
         let mut values = 0;
-        visit_tensors(&model, |name| names.contains(name), |_, _, data| values += data.len());
+        visit_values(&model, |name| names.contains(name), |_, data| values += data.len());
         assert_eq!(ParamCount::of(&model, tuning).trained, values);
     }
 }

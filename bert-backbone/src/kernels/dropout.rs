@@ -9,7 +9,8 @@ const CHUNK: usize = 1 << 14;
 
 /// Multiplies `x` by `mask`; `None` (evaluation) leaves `x` as it is.
 ///
-/// Equal, bit for bit, to [`adapter_core::dropout`], which runs on every device.
+/// This is the dropout to use in insertions and heads: fast on the CPU device, [`DropoutMask::apply`] on every other, and
+/// the same bits on both.
 pub fn dropout<const D: usize>(x: Tensor<D>, mask: Option<DropoutMask>) -> Tensor<D> {
     let device = x.device();
     match mask {
@@ -23,7 +24,8 @@ pub fn dropout<const D: usize>(x: Tensor<D>, mask: Option<DropoutMask>) -> Tenso
             });
             x.mul(Tensor::from_data(TensorData::new(factors, shape), &device))
         }
-        mask => adapter_core::dropout(x, mask),
+        Some(mask) => mask.apply(x),
+        None => x,
     }
 }
 
@@ -43,7 +45,7 @@ mod tests {
         let device = Device::flex();
         let x = Tensor::<2>::ones([129, 700], &device);
         let mask = DropoutKey { seed: 1, step: 2 }.mask(DropoutSite::Embeddings, 0.1);
-        let plain = adapter_core::dropout(x.clone(), Some(mask)).into_data();
+        let plain = mask.apply(x.clone()).into_data();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let fast = pool.install(|| dropout(x, Some(mask))).into_data();
         assert_eq!(fast, plain);

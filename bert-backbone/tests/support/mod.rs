@@ -35,5 +35,7 @@ pub fn floats<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
 
 pub fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len());
-    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+    let differences = a.iter().zip(b).map(|(a, b)| (a - b).abs());
+    // `f32::max` would pass over a NaN.
+    differences.fold(0.0, |largest, x| if x.is_nan() { f32::INFINITY } else { x.max(largest) })
 }

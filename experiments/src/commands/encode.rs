@@ -19,10 +19,10 @@ pub struct EncodeArgs {
     #[command(flatten)]
     backbone: BackboneArgs,
     /// The text
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     text: String,
     /// The second text of a pair
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     text_pair: Option<String>,
     /// Longest sequence in tokens; the longer text is cut first [default: the backbone's maximum]
     #[arg(long, value_name = "TOKENS")]

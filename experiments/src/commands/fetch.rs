@@ -13,10 +13,10 @@ use serde::Serialize;
 use super::print;
 use crate::backbones::CacheArgs;
 
-/// Get a backbone's weights by name (see `list backbones`) and verify them
+/// Get a backbone's weights and verify them: a name of `list backbones`, or OWNER/NAME of the Hugging Face hub
 #[derive(Args, Debug)]
 pub struct FetchArgs {
-    /// The backbone's name
+    /// The backbone's name, or OWNER/NAME
     name: String,
     #[command(flatten)]
     cache: CacheArgs,

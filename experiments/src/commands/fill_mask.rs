@@ -15,7 +15,7 @@ pub struct FillMaskArgs {
     #[command(flatten)]
     backbone: BackboneArgs,
     /// The text, with one or more [MASK]
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     text: String,
     /// Number of candidates for each
     #[arg(long, default_value_t = 5, value_name = "N")]
@@ -39,7 +39,10 @@ pub fn run(args: &FillMaskArgs) -> Result<()> {
     let device = args.device.open();
     let backbone = args.backbone.load(&device)?;
     let Some(head) = &backbone.masked_lm else {
-        bail!("backbone `{}` carries no masked-LM head; use a checkpoint from pre-training", backbone.name);
+        bail!(
+            "backbone `{}` carries no masked-LM head tied to its embeddings; use a checkpoint from pre-training",
+            backbone.name
+        );
     };
     let mask = backbone.tokenizer.id("[MASK]").context("the tokenizer has no [MASK]")?;
     let encoded = backbone.tokenizer.encode(&args.text, None, backbone.config.max_position_embeddings)?;

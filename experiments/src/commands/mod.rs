@@ -52,8 +52,11 @@ fn print<T: Serialize>(result: &T, json: bool, text: impl FnOnce() -> String) ->
     if !output.ends_with('\n') {
         output.push('\n');
     }
-    io::stdout().write_all(output.as_bytes())?;
-    Ok(())
+    match io::stdout().write_all(output.as_bytes()) {
+        // Whoever reads our output (`head`, a pager) had enough of it.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
 }
 
 /// Lines up the columns of a table, the first row being its head. Columns of numbers are right-aligned.

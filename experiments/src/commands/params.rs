@@ -97,7 +97,8 @@ fn tuning(name: &str, k: Option<usize>, layers: usize) -> Result<Tuning> {
 fn text(report: &Report) -> String {
     let count = &report.count;
     let share = |n: usize| format!("{:.3} %", 100.0 * n as f64 / count.backbone as f64);
-    let mut rows = vec![vec![report.tuning.to_string(), "parameters".to_owned(), "of the backbone".to_owned()]];
+    let mut rows =
+        vec![vec![format!("tuning: {}", report.tuning), "parameters".to_owned(), "of the backbone".to_owned()]];
     for (group, n) in &count.groups {
         rows.push(vec![format!("  {}", group.replace('_', " ")), grouped(*n), share(*n)]);
     }
