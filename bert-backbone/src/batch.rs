@@ -142,6 +142,23 @@ impl PackedBatch {
         hidden.select(0, ints(first, &device))
     }
 
+    /// Lays packed rows out by sequence.
+    ///
+    /// # Shapes
+    /// - `rows`: `[tokens, width]`
+    /// - result: `[sequences, longest, width]`; places without a token hold `empty`
+    pub fn by_sequence(&self, rows: Tensor<2>, empty: f32) -> Tensor<3> {
+        let [_, width] = rows.dims();
+        let shape = [self.sequences(), self.longest, width];
+        match &self.padding {
+            Some(padding) => {
+                let mask = padding.empty.clone().reshape([self.sequences(), self.longest, 1]).expand(shape);
+                rows.select(0, padding.rows.clone()).reshape(shape).mask_fill(mask, empty)
+            }
+            None => rows.reshape(shape),
+        }
+    }
+
     /// Lays packed rows out by sequence and head, for attention.
     ///
     /// # Shapes

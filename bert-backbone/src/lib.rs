@@ -50,4 +50,4 @@ pub use known::{KnownBackbone, Source, known_backbones};
 pub use masked_lm::MaskedLmHead;
 pub use random_checkpoint::RandomCheckpoint;
 pub use roles::role;
-pub use tokenizer::{Encoded, Tokenizer, TokenizerError};
+pub use tokenizer::{Encoded, Pieces, Tokenizer, TokenizerError};

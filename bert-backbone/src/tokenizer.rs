@@ -30,6 +30,15 @@ pub struct Encoded {
     pub text_ids: Vec<Option<usize>>,
 }
 
+/// The word pieces of a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pieces {
+    /// Their numbers.
+    pub ids: Vec<u32>,
+    /// The bytes of the text that each covers.
+    pub offsets: Vec<(usize, usize)>,
+}
+
 /// Why a text cannot be tokenised.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenizerError {
@@ -126,6 +135,24 @@ impl Tokenizer {
             offsets: encoding.get_offsets().to_vec(),
             text_ids: text_ids.collect(),
         })
+    }
+
+    /// The word pieces of a text alone: no special tokens, nothing cut.
+    ///
+    /// # Errors
+    /// If the tokenizer fails on the text.
+    pub fn pieces(&self, text: &str) -> Result<Pieces, TokenizerError> {
+        let encoding = self.inner.encode(text, false).map_err(|e| TokenizerError::Text(e.to_string()))?;
+        Ok(Pieces { ids: encoding.get_ids().to_vec(), offsets: encoding.get_offsets().to_vec() })
+    }
+
+    /// A hash of everything that decides how texts are encoded.
+    ///
+    /// # Errors
+    /// If the tokenizer has no written form.
+    pub fn hash(&self) -> Result<String, TokenizerError> {
+        let text = self.inner.to_string(false).map_err(|e| TokenizerError::Text(e.to_string()))?;
+        Ok(blake3::hash(text.as_bytes()).to_hex().to_string())
     }
 
     /// The number of a word piece.

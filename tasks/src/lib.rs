@@ -1,8 +1,9 @@
-//! What to solve: a task's model is a shared backbone, what a tuning makes trainable in it, and a head.
+//! What to solve: every task of the paper, or one of your own, from its files to its scores.
 //!
-//! [`TaskModel`] puts a [`Head`] on a [`Bert`](bert_backbone::Bert) and says what each of its tensors is, so that
-//! every [`Tuning`](adapter_core::Tuning), the parameter count and the per-task file work on it. It does not know
-//! how runs are scheduled or stored.
+//! A [`Task`] reads its original files into a [`Dataset`] or [`Questions`]; [`FileTask`] does so for any table. A
+//! [`TokenCache`] makes word pieces of them once, [`Prefetch`] packs them into batches, a [`TaskModel`] puts a [`Head`]
+//! on a shared backbone, [`loss`] says what to make small, and [`evaluate`] scores the outcome. It does not know how
+//! runs are scheduled or stored.
 //!
 //! ```
 //! use adapter_core::{AdapterConfig, Init, ParamCount, Tuning};
@@ -23,6 +24,35 @@
 //! assert_eq!(count.groups["adapters"], 24 * (2 * 64 * 768 + 768 + 64));
 //! ```
 
+mod additional;
+mod answers;
+mod batches;
+mod catalog;
+mod dataset;
+mod evaluation;
+mod file_task;
+mod glue;
+pub mod loss;
+mod metrics;
 mod model;
+mod shuffle;
+mod source;
+mod squad;
+mod submission;
+mod tokenised;
+mod windows;
+
+pub use answers::score_answer;
+pub use batches::{BatchConfig, NumberedBatch, Prefetch, epoch_batches, in_order};
+pub use catalog::{Suite, Task, TaskData, tasks};
+pub use dataset::{Dataset, Example, Target, TaskKind, majority_accuracy};
+pub use evaluation::{Prediction, evaluate, evaluate_answers};
+pub use file_task::FileTask;
+pub use metrics::{ConfusionMatrix, Metric, UnknownMetric, pearson, spearman};
+pub use source::{DataError, FilePlace};
+pub use squad::{Answer, Question, Questions, SquadVersion, read_squad};
+pub use submission::{SubmissionError, write_submission, zip_submission};
+pub use tokenised::{TokenCache, TokeniseError, Tokenised};
+pub use windows::{AnswerConfig, WindowConfig, Windows, best_answers};
 
 pub use model::{Head, HeadInput, ModelError, TaskModel, UnknownHeadInput};

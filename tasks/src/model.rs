@@ -19,11 +19,13 @@ pub enum HeadInput {
     Cls,
     /// The pre-trained pooler, as in the authors' released code.
     Pooler,
+    /// Every token of the last layer, for spans.
+    Tokens,
 }
 
 /// A name that is nothing a head reads.
 #[derive(Debug, thiserror::Error)]
-#[error("unknown head input `{0}` (known: cls, pooler)")]
+#[error("unknown head input `{0}` (known: cls, pooler, tokens)")]
 pub struct UnknownHeadInput(String);
 
 impl FromStr for HeadInput {
@@ -33,6 +35,7 @@ impl FromStr for HeadInput {
         match name {
             "cls" => Ok(HeadInput::Cls),
             "pooler" => Ok(HeadInput::Pooler),
+            "tokens" => Ok(HeadInput::Tokens),
             _ => Err(UnknownHeadInput(name.to_owned())),
         }
     }
@@ -43,6 +46,7 @@ impl fmt::Display for HeadInput {
         f.pad(match self {
             HeadInput::Cls => "cls",
             HeadInput::Pooler => "pooler",
+            HeadInput::Tokens => "tokens",
         })
     }
 }
@@ -123,17 +127,18 @@ impl<I: Insertion> TaskModel<I> {
         TaskModel { bert: self.bert.map_insertions(f), head: self.head }
     }
 
-    /// One row of outputs for each sequence.
+    /// One row of outputs for each sequence, or for each token if the head reads them all.
     ///
     /// # Shapes
-    /// - result: `[sequences, outputs]`
+    /// - result: `[sequences or tokens, outputs]`
     pub fn forward(&self, batch: &PackedBatch) -> Tensor<2> {
-        let first = batch.first_tokens(self.bert.forward(batch));
+        let hidden = self.bert.forward(batch);
         let read = match self.head.input {
-            HeadInput::Cls => first,
+            HeadInput::Tokens => hidden,
+            HeadInput::Cls => batch.first_tokens(hidden),
             HeadInput::Pooler => {
                 let pooler = self.bert.pooler.as_ref();
-                pooler.expect("`new` checked that there is a pooler").forward(first)
+                pooler.expect("`new` checked that there is a pooler").forward(batch.first_tokens(hidden))
             }
         };
         read.matmul(self.head.weight.val()) + self.head.bias.val().unsqueeze()

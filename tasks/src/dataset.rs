@@ -1,0 +1,107 @@
+//! Examples of a task, divided into train, validation and test.
+
+use std::collections::BTreeMap;
+
+/// What a task asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskKind {
+    /// One class of several.
+    Classification,
+    /// A number.
+    Regression,
+    /// Any of several labels.
+    MultiLabel,
+    /// A span of a text that answers a question.
+    Span,
+}
+
+impl std::fmt::Display for TaskKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            TaskKind::Classification => "classification",
+            TaskKind::Regression => "regression",
+            TaskKind::MultiLabel => "multi-label",
+            TaskKind::Span => "span",
+        })
+    }
+}
+
+/// A text, or a pair of texts, and what is to be found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Example {
+    /// The example's name in its file: its index, or its line.
+    pub id: String,
+    /// The text.
+    pub text: String,
+    /// The second text of a pair.
+    pub pair: Option<String>,
+    /// What is to be found; `None` where the file does not tell (GLUE's test sets).
+    pub target: Option<Target>,
+}
+
+/// What is to be found for a text.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Target {
+    /// A class, as its place among the task's labels.
+    Class(usize),
+    /// A number.
+    Score(f32),
+    /// Labels, as their places among the task's labels.
+    Labels(Vec<usize>),
+}
+
+/// A task's examples.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dataset {
+    /// The task's name.
+    pub task: String,
+    /// What it asks for.
+    pub kind: TaskKind,
+    /// The names of its classes or labels; empty for a number.
+    pub labels: Vec<String>,
+    /// Examples to train on.
+    pub train: Vec<Example>,
+    /// Examples to choose by.
+    pub validation: Vec<Example>,
+    /// Examples to report on; without targets, or none at all, where the source keeps them.
+    pub test: Vec<Example>,
+    /// What a user should know: rows left out, sizes that differ from the paper's.
+    pub notes: Vec<String>,
+}
+
+impl Dataset {
+    /// Number of a head's outputs for this task.
+    pub fn outputs(&self) -> usize {
+        match self.kind {
+            TaskKind::Classification | TaskKind::MultiLabel => self.labels.len(),
+            TaskKind::Regression => 1,
+            TaskKind::Span => 2,
+        }
+    }
+
+    /// How many of `examples` have each label.
+    pub fn label_counts(&self, examples: &[Example]) -> Vec<(&str, usize)> {
+        let mut counts: Vec<_> = self.labels.iter().map(|label| (label.as_str(), 0)).collect();
+        for example in examples {
+            match &example.target {
+                Some(Target::Class(class)) => counts[*class].1 += 1,
+                Some(Target::Labels(labels)) => labels.iter().for_each(|&label| counts[label].1 += 1),
+                Some(Target::Score(_)) | None => {}
+            }
+        }
+        counts
+    }
+}
+
+/// The accuracy of always naming the most frequent class of `examples`: the floor of the paper's ablation (Fig. 6).
+/// 0 without classes.
+pub fn majority_accuracy(examples: &[Example]) -> f64 {
+    let mut counts = BTreeMap::new();
+    for example in examples {
+        if let Some(Target::Class(class)) = example.target {
+            *counts.entry(class).or_insert(0usize) += 1;
+        }
+    }
+    let total: usize = counts.values().sum();
+    counts.into_values().max().map_or(0.0, |most| most as f64 / total as f64)
+}

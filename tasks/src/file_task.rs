@@ -1,0 +1,165 @@
+//! A dataset of one's own: CSV, TSV or JSON lines with named columns.
+
+use std::path::{Path, PathBuf};
+
+use crate::{
+    Dataset, Example, Target, TaskKind,
+    shuffle::split,
+    source::{DataError, Encoding, Format, Ragged, Row, Table, content_error, read_text},
+};
+
+/// Which columns of which files make a dataset.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileTask {
+    /// The examples to train on: `.csv`, `.tsv` or `.jsonl`.
+    pub path: PathBuf,
+    /// The text's column.
+    pub text_column: String,
+    /// The second text's column.
+    pub pair_column: Option<String>,
+    /// The label's or score's column.
+    pub label_column: String,
+    /// What the label column holds. Several labels stand in one cell as a JSON list, or divided by `|`.
+    pub kind: TaskKind,
+    /// Examples to choose by.
+    pub validation_file: Option<PathBuf>,
+    /// Examples to report on.
+    pub test_file: Option<PathBuf>,
+    /// Decides which examples are held back where a file is not given.
+    pub split_seed: u64,
+}
+
+impl FileTask {
+    /// Classes in the column `label` for the texts in `text`.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            text_column: "text".to_owned(),
+            pair_column: None,
+            label_column: "label".to_owned(),
+            kind: TaskKind::Classification,
+            validation_file: None,
+            test_file: None,
+            split_seed: 0,
+        }
+    }
+
+    /// Reads the files. Labels are numbered in the order in which the training file shows them; what has no file of its
+    /// own is held back from the training file (a tenth each), by the seed.
+    ///
+    /// # Errors
+    /// If a file cannot be read, lacks a column, or has a label that the training file does not.
+    pub fn load(&self) -> Result<Dataset, DataError> {
+        if self.kind == TaskKind::Span {
+            return Err(DataError::Request("a file cannot hold a span task; use SQuAD's format".to_owned()));
+        }
+        let rows = self.read(&self.path)?;
+        let labels = self.labels(&rows);
+        let examples = |rows: Vec<Raw>, path: &Path| -> Result<Vec<Example>, DataError> {
+            rows.into_iter().map(|row| self.example(row, &labels, path)).collect()
+        };
+        let given = |file: &Option<PathBuf>| -> Result<Option<Vec<Example>>, DataError> {
+            file.as_ref().map(|path| examples(self.read(path)?, path)).transpose()
+        };
+        let (validation, test) = (given(&self.validation_file)?, given(&self.test_file)?);
+        let all = examples(rows, &self.path)?;
+        let (train, validation, test) = match (validation, test) {
+            (Some(validation), Some(test)) => (all, validation, test),
+            (validation, test) => {
+                let [mut train, held_for_validation, held_for_test] = split(all, self.split_seed);
+                // What is not needed goes back to training.
+                let mut choose = |given: Option<Vec<Example>>, held: Vec<Example>| match given {
+                    Some(given) => {
+                        train.extend(held);
+                        given
+                    }
+                    None => held,
+                };
+                let validation = choose(validation, held_for_validation);
+                let test = choose(test, held_for_test);
+                (train, validation, test)
+            }
+        };
+        if train.is_empty() || validation.is_empty() {
+            let problem = "too few rows: at least 10 are needed to hold some back for validation";
+            return Err(content_error(&self.path, None, problem));
+        }
+        let name = self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Dataset { task: name, kind: self.kind, labels, train, validation, test, notes: Vec::new() })
+    }
+
+    fn read(&self, path: &Path) -> Result<Vec<Raw>, DataError> {
+        let format = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("csv") => Format::Csv,
+            Some("tsv") => Format::Tsv,
+            Some("jsonl") => Format::JsonLines,
+            _ => return Err(content_error(path, None, "the name must end in .csv, .tsv or .jsonl")),
+        };
+        let text = read_text(path, Encoding::Utf8)?;
+        let table = Table::parse(path, &text, format, None, Ragged::Refuse)?;
+        let text = table.column(&self.text_column)?;
+        let pair = self.pair_column.as_ref().map(|pair| table.column(pair)).transpose()?;
+        let label = table.column(&self.label_column)?;
+        let raw = |row: &Row| Raw {
+            line: row.line,
+            text: row.cell(text).to_owned(),
+            pair: pair.map(|pair| row.cell(pair).to_owned()),
+            label: row.cell(label).to_owned(),
+        };
+        Ok(table.rows.iter().map(raw).collect())
+    }
+
+    /// The labels in order of appearance.
+    fn labels(&self, rows: &[Raw]) -> Vec<String> {
+        let mut labels: Vec<String> = Vec::new();
+        let mut seen = std::collections::HashSet::new();
+        for row in rows {
+            for label in self.cell_labels(&row.label) {
+                if seen.insert(label.clone()) {
+                    labels.push(label);
+                }
+            }
+        }
+        labels
+    }
+
+    fn cell_labels(&self, cell: &str) -> Vec<String> {
+        match self.kind {
+            TaskKind::Classification => vec![cell.to_owned()],
+            TaskKind::MultiLabel => serde_json::from_str(cell).unwrap_or_else(|_| {
+                let parts = cell.split('|').map(str::trim).filter(|part| !part.is_empty());
+                parts.map(str::to_owned).collect()
+            }),
+            TaskKind::Regression | TaskKind::Span => Vec::new(),
+        }
+    }
+
+    fn example(&self, row: Raw, labels: &[String], path: &Path) -> Result<Example, DataError> {
+        let number = |label: &String| {
+            labels.iter().position(|known| known == label).ok_or_else(|| {
+                let known = labels.join(", ");
+                let train = self.path.display();
+                content_error(path, row.line, format!("label `{label}` is not in {train}, which has {known}"))
+            })
+        };
+        let target = match self.kind {
+            TaskKind::Classification => Target::Class(number(&row.label)?),
+            TaskKind::MultiLabel => {
+                Target::Labels(self.cell_labels(&row.label).iter().map(number).collect::<Result<_, _>>()?)
+            }
+            TaskKind::Regression | TaskKind::Span => {
+                let score = row.label.parse::<f32>().ok().filter(|score| score.is_finite());
+                let problem = format!("`{}` in column `{}` is no number", row.label, self.label_column);
+                Target::Score(score.ok_or_else(|| content_error(path, row.line, problem))?)
+            }
+        };
+        Ok(Example { id: row.line.to_string(), text: row.text, pair: row.pair, target: Some(target) })
+    }
+}
+
+struct Raw {
+    line: usize,
+    text: String,
+    pair: Option<String>,
+    label: String,
+}

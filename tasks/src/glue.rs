@@ -1,0 +1,188 @@
+//! The tasks of GLUE, from the official `glue_data` files.
+
+use std::path::{Path, PathBuf};
+
+use crate::{
+    Dataset, Example, Target, TaskKind,
+    source::{DataError, Encoding, Format, Ragged, Table, content_error, read_text},
+};
+
+/// How a GLUE task's files are laid out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Glue {
+    pub folder: &'static str,
+    text: &'static str,
+    pair: Option<&'static str>,
+    label: &'static str,
+    /// The classes; none for STS-B's scores.
+    pub labels: &'static [&'static str],
+    validation: &'static str,
+    test: &'static str,
+    /// Columns of train and validation, for CoLA's files without a header.
+    columns: Option<&'static [&'static str]>,
+    ragged: Ragged,
+    /// The name of the GLUE server's file for this task.
+    pub submission: &'static str,
+}
+
+const DEFAULT: Glue = Glue {
+    folder: "",
+    text: "sentence1",
+    pair: Some("sentence2"),
+    label: "label",
+    labels: &["0", "1"],
+    validation: "dev.tsv",
+    test: "test.tsv",
+    columns: None,
+    ragged: Ragged::Refuse,
+    submission: "",
+};
+
+const MNLI: Glue = Glue {
+    folder: "MNLI",
+    label: "gold_label",
+    labels: &["contradiction", "entailment", "neutral"],
+    validation: "dev_matched.tsv",
+    test: "test_matched.tsv",
+    submission: "MNLI-m.tsv",
+    ..DEFAULT
+};
+
+const ENTAILMENT: &[&str] = &["entailment", "not_entailment"];
+
+/// Every task with its name.
+pub(crate) const TASKS: [(&str, Glue); 10] = [
+    (
+        "cola",
+        Glue {
+            folder: "CoLA",
+            text: "sentence",
+            pair: None,
+            columns: Some(&["source", "label", "author's mark", "sentence"]),
+            submission: "CoLA.tsv",
+            ..DEFAULT
+        },
+    ),
+    ("sst-2", Glue { folder: "SST-2", text: "sentence", pair: None, submission: "SST-2.tsv", ..DEFAULT }),
+    (
+        "mrpc",
+        Glue {
+            folder: "MRPC",
+            text: "#1 String",
+            pair: Some("#2 String"),
+            label: "Quality",
+            submission: "MRPC.tsv",
+            ..DEFAULT
+        },
+    ),
+    ("sts-b", Glue { folder: "STS-B", label: "score", labels: &[], submission: "STS-B.tsv", ..DEFAULT }),
+    (
+        "qqp",
+        Glue {
+            folder: "QQP",
+            text: "question1",
+            pair: Some("question2"),
+            label: "is_duplicate",
+            // The official training file has a few broken rows; everybody leaves them out.
+            ragged: Ragged::LeaveOut,
+            submission: "QQP.tsv",
+            ..DEFAULT
+        },
+    ),
+    ("mnli", MNLI),
+    (
+        "mnli-mm",
+        Glue { validation: "dev_mismatched.tsv", test: "test_mismatched.tsv", submission: "MNLI-mm.tsv", ..MNLI },
+    ),
+    (
+        "qnli",
+        Glue {
+            folder: "QNLI",
+            text: "question",
+            pair: Some("sentence"),
+            labels: ENTAILMENT,
+            submission: "QNLI.tsv",
+            ..DEFAULT
+        },
+    ),
+    ("rte", Glue { folder: "RTE", labels: ENTAILMENT, submission: "RTE.tsv", ..DEFAULT }),
+    ("wnli", Glue { folder: "WNLI", submission: "WNLI.tsv", ..DEFAULT }),
+];
+
+impl Glue {
+    /// The layout of the task called `name`.
+    pub fn find(name: &str) -> Option<Self> {
+        TASKS.iter().find(|(task, _)| *task == name).map(|(_, glue)| *glue)
+    }
+
+    pub fn kind(&self) -> TaskKind {
+        if self.labels.is_empty() { TaskKind::Regression } else { TaskKind::Classification }
+    }
+
+    /// The files without which the task cannot be run.
+    pub fn files(&self, data: &Path) -> Vec<PathBuf> {
+        let folder = data.join("glue_data").join(self.folder);
+        vec![folder.join("train.tsv"), folder.join(self.validation)]
+    }
+
+    pub fn load(&self, task: &str, data: &Path) -> Result<Dataset, DataError> {
+        let folder = data.join("glue_data").join(self.folder);
+        let mut notes = Vec::new();
+        let mut read = |file: &str, has_labels: bool| self.read(&folder.join(file), has_labels, &mut notes);
+        let train = read("train.tsv", true)?;
+        let validation = read(self.validation, true)?;
+        let test = match folder.join(self.test).is_file() {
+            true => read(self.test, false)?,
+            false => Vec::new(),
+        };
+        if test.is_empty() {
+            notes.push(format!("no {} in {}", self.test, folder.display()));
+        }
+        Ok(Dataset {
+            task: task.to_owned(),
+            kind: self.kind(),
+            labels: self.labels.iter().map(|&label| label.to_owned()).collect(),
+            train,
+            validation,
+            test,
+            notes,
+        })
+    }
+
+    fn read(&self, path: &Path, has_labels: bool, notes: &mut Vec<String>) -> Result<Vec<Example>, DataError> {
+        let text = read_text(path, Encoding::Utf8)?;
+        let columns = self.columns.filter(|_| has_labels);
+        let table = Table::parse(path, &text, Format::Tsv, columns, self.ragged)?;
+        if table.ragged > 0 {
+            notes.push(format!("{}: {} rows with missing cells left out", path.display(), table.ragged));
+        }
+        let text = table.column(self.text)?;
+        let pair = self.pair.map(|pair| table.column(pair)).transpose()?;
+        let label = has_labels.then(|| table.column(self.label)).transpose()?;
+        // The first column numbers the rows of a test file, and the server wants that number back.
+        let id = if has_labels { None } else { Some(0) };
+        table
+            .rows
+            .iter()
+            .map(|row| {
+                let target = label.map(|label| self.target(row.cell(label)));
+                let target = target.transpose().map_err(|problem| content_error(path, row.line, problem))?;
+                Ok(Example {
+                    id: id.map_or_else(|| row.line.to_string(), |id| row.cell(id).to_owned()),
+                    text: row.cell(text).to_owned(),
+                    pair: pair.map(|pair| row.cell(pair).to_owned()),
+                    target,
+                })
+            })
+            .collect()
+    }
+
+    fn target(&self, cell: &str) -> Result<Target, String> {
+        if self.labels.is_empty() {
+            let score: f32 = cell.parse().map_err(|_| format!("`{cell}` is no score"))?;
+            return Ok(Target::Score(score));
+        }
+        let class = self.labels.iter().position(|label| *label == cell);
+        class.map(Target::Class).ok_or_else(|| format!("label `{cell}`, expected one of {}", self.labels.join(", ")))
+    }
+}

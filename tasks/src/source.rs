@@ -1,0 +1,246 @@
+//! Files of examples: decoding, rows, columns, and errors that say where.
+
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+};
+
+/// Why data cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// The file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Something in the file is not as it must be.
+    #[error("{place}: {problem}")]
+    Content {
+        /// Where.
+        place: FilePlace,
+        /// What was found and what was expected.
+        problem: String,
+    },
+    /// No task has that name.
+    #[error("unknown task `{name}`{}; `list tasks` shows all, `file:PATH` takes your own", nearest.as_ref().map(|n| format!(" (did you mean `{n}`?)")).unwrap_or_default())]
+    UnknownTask {
+        /// The name.
+        name: String,
+        /// The known name that is most like it.
+        nearest: Option<String>,
+    },
+    /// A known task's files are not there.
+    #[error("task `{task}` needs {}: give the folder that holds it with --data-dir", path.display())]
+    Missing {
+        /// The task.
+        task: String,
+        /// The file that was looked for.
+        path: PathBuf,
+    },
+    /// A request that fits no data.
+    #[error("{0}")]
+    Request(String),
+}
+
+/// A file, and a line where that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilePlace {
+    /// The file.
+    pub path: PathBuf,
+    /// The line, counted from 1.
+    pub line: Option<usize>,
+}
+
+impl fmt::Display for FilePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}", self.path.display()),
+            None => write!(f, "{}", self.path.display()),
+        }
+    }
+}
+
+pub(crate) fn content_error(path: &Path, line: impl Into<Option<usize>>, problem: impl Into<String>) -> DataError {
+    let place = FilePlace { path: path.to_owned(), line: line.into() };
+    DataError::Content { place, problem: problem.into() }
+}
+
+pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, DataError> {
+    fs::read(path).map_err(|source| DataError::Io { path: path.to_owned(), source })
+}
+
+/// How a file's bytes stand for characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Utf8,
+    /// ISO 8859-1: every byte is a character.
+    Latin1,
+}
+
+/// Reads a text file without its byte-order mark.
+pub(crate) fn read_text(path: &Path, encoding: Encoding) -> Result<String, DataError> {
+    decode(path, read_bytes(path)?, encoding)
+}
+
+pub(crate) fn decode(path: &Path, bytes: Vec<u8>, encoding: Encoding) -> Result<String, DataError> {
+    let mut text = match encoding {
+        Encoding::Latin1 => bytes.into_iter().map(char::from).collect(),
+        Encoding::Utf8 => String::from_utf8(bytes).map_err(|error| {
+            let valid = error.utf8_error().valid_up_to();
+            let line = 1 + error.as_bytes()[..valid].iter().filter(|&&byte| byte == b'\n').count();
+            content_error(path, line, "invalid UTF-8")
+        })?,
+    };
+    if text.starts_with('\u{feff}') {
+        text.drain(..'\u{feff}'.len_utf8());
+    }
+    if text.trim().is_empty() {
+        return Err(content_error(path, None, "the file is empty"));
+    }
+    Ok(text)
+}
+
+/// How rows and cells are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Tabs; quotes are ordinary characters.
+    Tsv,
+    /// Commas, with quoting.
+    Csv,
+    /// One JSON object a line.
+    JsonLines,
+}
+
+/// A table of text: named columns, and rows with the lines they came from.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub path: PathBuf,
+    columns: Vec<String>,
+    pub rows: Vec<Row>,
+    /// Rows that were left out because their number of cells was wrong.
+    pub ragged: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub line: usize,
+    cells: Vec<String>,
+}
+
+/// What to do with a row that has another number of cells than the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ragged {
+    Refuse,
+    /// For official files that are known to have some.
+    LeaveOut,
+}
+
+impl Table {
+    /// Parses `text`; `columns` names them where the file has no header.
+    pub fn parse(
+        path: &Path,
+        text: &str,
+        format: Format,
+        columns: Option<&[&str]>,
+        ragged: Ragged,
+    ) -> Result<Self, DataError> {
+        let columns = columns.map(|names| names.iter().map(|&name| name.to_owned()).collect());
+        let mut table = match format {
+            Format::Tsv => Self::parse_tsv(path, text, columns),
+            Format::Csv => Self::parse_csv(path, text, columns)?,
+            Format::JsonLines => Self::parse_json_lines(path, text)?,
+        };
+        let expected = table.columns.len();
+        let uneven = table.rows.iter().find(|row| row.cells.len() != expected);
+        match (uneven, ragged) {
+            (Some(row), Ragged::Refuse) => {
+                let problem = format!("{} cells, expected {expected} ({})", row.cells.len(), table.columns.join(", "));
+                return Err(content_error(path, row.line, problem));
+            }
+            (Some(_), Ragged::LeaveOut) => {
+                let before = table.rows.len();
+                table.rows.retain(|row| row.cells.len() == expected);
+                table.ragged = before - table.rows.len();
+            }
+            (None, _) => {}
+        }
+        if table.rows.is_empty() {
+            return Err(content_error(path, None, "the file has no rows"));
+        }
+        Ok(table)
+    }
+
+    fn parse_tsv(path: &Path, text: &str, columns: Option<Vec<String>>) -> Self {
+        // `lines` would do, but for a carriage return inside a cell.
+        let mut lines = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).zip(1..);
+        let cells = |line: &str| line.split('\t').map(str::to_owned).collect::<Vec<_>>();
+        let columns = columns.unwrap_or_else(|| lines.next().map(|(line, _)| cells(line)).unwrap_or_default());
+        let rows = lines
+            .filter(|(line, _)| !line.is_empty())
+            .map(|(line, number)| Row { line: number, cells: cells(line) })
+            .collect();
+        Self { path: path.to_owned(), columns, rows, ragged: 0 }
+    }
+
+    fn parse_csv(path: &Path, text: &str, columns: Option<Vec<String>>) -> Result<Self, DataError> {
+        let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
+        let mut rows = Vec::new();
+        for record in reader.records() {
+            let record = record.map_err(|error| {
+                let line = error.position().map(|position| position.line() as usize);
+                content_error(path, line, error.to_string())
+            })?;
+            let line = record.position().map_or(0, |position| position.line() as usize);
+            rows.push(Row { line, cells: record.iter().map(str::to_owned).collect() });
+        }
+        let columns = match columns {
+            Some(columns) => columns,
+            None => rows.remove(0).cells,
+        };
+        Ok(Self { path: path.to_owned(), columns, rows, ragged: 0 })
+    }
+
+    fn parse_json_lines(path: &Path, text: &str) -> Result<Self, DataError> {
+        let mut columns: Option<Vec<String>> = None;
+        let mut rows = Vec::new();
+        for (line, number) in text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty()) {
+            let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line)
+                .map_err(|error| content_error(path, number, format!("not a JSON object: {error}")))?;
+            let columns = columns.get_or_insert_with(|| object.keys().cloned().collect());
+            let cell = |name: &String| match object.get(name) {
+                Some(serde_json::Value::String(text)) => Ok(text.clone()),
+                Some(serde_json::Value::Null) | None => {
+                    Err(content_error(path, number, format!("no value for `{name}`")))
+                }
+                Some(value) => Ok(value.to_string()),
+            };
+            rows.push(Row { line: number, cells: columns.iter().map(cell).collect::<Result<_, _>>()? });
+        }
+        Ok(Self { path: path.to_owned(), columns: columns.unwrap_or_default(), rows, ragged: 0 })
+    }
+
+    /// The place of the column called `name`.
+    pub fn column(&self, name: &str) -> Result<usize, DataError> {
+        self.columns.iter().position(|column| column == name).ok_or_else(|| {
+            let problem = format!("no column `{name}`; there are: {}", self.columns.join(", "));
+            content_error(&self.path, 1, problem)
+        })
+    }
+
+    /// The first column whose name fulfils `condition`.
+    pub fn column_where(&self, what: &str, condition: impl Fn(&str) -> bool) -> Result<usize, DataError> {
+        self.columns.iter().position(|column| condition(column)).ok_or_else(|| {
+            let problem = format!("no column {what}; there are: {}", self.columns.join(", "));
+            content_error(&self.path, 1, problem)
+        })
+    }
+}
+
+impl Row {
+    pub fn cell(&self, column: usize) -> &str {
+        &self.cells[column]
+    }
+}

@@ -1,0 +1,260 @@
+//! Texts as word pieces: made once, in parallel, and kept on disk by the hash of what they were made from.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use adapter_core::write_atomically;
+use bert_backbone::{Encoded, Tokenizer, TokenizerError};
+use rayon::prelude::*;
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+
+use crate::Example;
+
+/// Sequences of word pieces, end to end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tokenised {
+    ids: Vec<u32>,
+    types: Vec<u8>,
+    /// Where each sequence ends.
+    ends: Vec<u32>,
+}
+
+impl Tokenised {
+    /// Number of sequences.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is no sequence.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Tokens of sequence `i`.
+    pub fn length(&self, i: usize) -> usize {
+        self.range(i).len()
+    }
+
+    /// Sequence `i`, as a batch takes it (without offsets).
+    pub fn sequence(&self, i: usize) -> Encoded {
+        let range = self.range(i);
+        Encoded {
+            input_ids: self.ids[range.clone()].to_vec(),
+            token_type_ids: self.types[range].iter().map(|&segment| u32::from(segment)).collect(),
+            ..Encoded::default()
+        }
+    }
+
+    pub(crate) fn push(&mut self, ids: &[u32], types: &[u32]) {
+        self.ids.extend_from_slice(ids);
+        self.types.extend(types.iter().map(|&segment| segment as u8));
+        self.ends.push(self.ids.len() as u32);
+    }
+
+    pub(crate) fn range(&self, i: usize) -> std::ops::Range<usize> {
+        let start = if i == 0 { 0 } else { self.ends[i - 1] };
+        start as usize..self.ends[i] as usize
+    }
+
+    pub(crate) fn columns(&self) -> Vec<Column<'_>> {
+        vec![("ids", Values::U32(&self.ids)), ("types", Values::U8(&self.types)), ("ends", Values::U32(&self.ends))]
+    }
+
+    pub(crate) fn from_columns(file: &CachedFile) -> Option<Self> {
+        let (ids, types, ends) = (file.u32("ids")?, file.u8("types")?, file.u32("ends")?);
+        let ordered = ends.is_sorted() && ends.last().map_or(0, |&end| end as usize) == ids.len();
+        (ordered && ids.len() == types.len()).then_some(Self { ids, types, ends })
+    }
+}
+
+/// Where word pieces are kept between runs.
+#[derive(Clone, Debug)]
+pub struct TokenCache {
+    folder: Option<PathBuf>,
+}
+
+/// Why texts cannot be made into word pieces.
+#[derive(Debug, thiserror::Error)]
+pub enum TokeniseError {
+    /// The tokenizer failed.
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    /// The cache cannot be written.
+    #[error("cannot write the token cache {}: {reason}", path.display())]
+    Cache {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        reason: io::Error,
+    },
+}
+
+impl TokenCache {
+    /// Keeps word pieces in `folder`.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: Some(folder.into()) }
+    }
+
+    /// Keeps nothing.
+    pub fn none() -> Self {
+        Self { folder: None }
+    }
+
+    /// The word pieces of `examples`, cut to `max_length`, from the cache if they were made before.
+    ///
+    /// # Errors
+    /// If the tokenizer fails or the cache cannot be written.
+    pub fn texts(
+        &self,
+        examples: &[Example],
+        tokenizer: &Tokenizer,
+        max_length: usize,
+    ) -> Result<Tokenised, TokeniseError> {
+        let texts = examples.iter().flat_map(|example| [Some(example.text.as_str()), example.pair.as_deref()]);
+        let key = Key::new("texts", tokenizer, &[max_length])?.texts(texts);
+        self.get(key, Tokenised::from_columns, Tokenised::columns, || {
+            let encoded: Result<Vec<Encoded>, TokenizerError> = examples
+                .par_iter()
+                .map(|example| tokenizer.encode(&example.text, example.pair.as_deref(), max_length))
+                .collect();
+            let mut tokenised = Tokenised::default();
+            for sequence in encoded? {
+                tokenised.push(&sequence.input_ids, &sequence.token_type_ids);
+            }
+            Ok(tokenised)
+        })
+    }
+
+    /// What `key` stands for: read from the cache, or made and written there.
+    ///
+    /// Two processes may make the same at once; both write the same bytes by rename. A file that is not whole (there
+    /// is none but by a disk's fault) is made anew.
+    pub(crate) fn get<T>(
+        &self,
+        key: Key,
+        read: impl Fn(&CachedFile) -> Option<T>,
+        columns: impl Fn(&T) -> Vec<Column<'_>>,
+        make: impl FnOnce() -> Result<T, TokeniseError>,
+    ) -> Result<T, TokeniseError> {
+        let Some(folder) = &self.folder else { return make() };
+        let path = folder.join(format!("tokens-{}.safetensors", key.hasher.finalize().to_hex()));
+        if let Some(cached) = CachedFile::open(&path).and_then(|file| read(&file)) {
+            return Ok(cached);
+        }
+        let made = make()?;
+        let written = encode_columns(&columns(&made)).and_then(|bytes| write_atomically(&path, &bytes));
+        written.map_err(|reason| TokeniseError::Cache { path, reason })?;
+        Ok(made)
+    }
+}
+
+/// The hash of all that word pieces depend on.
+pub(crate) struct Key {
+    hasher: blake3::Hasher,
+}
+
+impl Key {
+    /// Raised when the meaning of a cache file changes.
+    const VERSION: u64 = 1;
+
+    pub fn new(kind: &str, tokenizer: &Tokenizer, numbers: &[usize]) -> Result<Self, TokenizerError> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&Self::VERSION.to_le_bytes()).update(kind.as_bytes()).update(tokenizer.hash()?.as_bytes());
+        for &number in numbers {
+            hasher.update(&(number as u64).to_le_bytes());
+        }
+        Ok(Self { hasher })
+    }
+
+    /// Adds texts; an absent one differs from an empty one.
+    pub fn texts<'a>(mut self, texts: impl IntoIterator<Item = Option<&'a str>>) -> Self {
+        for text in texts {
+            let length = text.map_or(u64::MAX, |text| text.len() as u64);
+            self.hasher.update(&length.to_le_bytes()).update(text.unwrap_or_default().as_bytes());
+        }
+        self
+    }
+
+    /// Adds numbers.
+    pub fn numbers(mut self, numbers: impl IntoIterator<Item = usize>) -> Self {
+        for number in numbers {
+            self.hasher.update(&(number as u64).to_le_bytes());
+        }
+        self
+    }
+}
+
+/// A named column of a cache file.
+pub(crate) type Column<'a> = (&'static str, Values<'a>);
+
+/// The values of a column.
+pub(crate) enum Values<'a> {
+    U8(&'a [u8]),
+    U32(&'a [u32]),
+}
+
+impl Values<'_> {
+    fn bytes(&self) -> (Dtype, &[u8]) {
+        match self {
+            Values::U8(values) => (Dtype::U8, values),
+            Values::U32(values) => (Dtype::U32, bytemuck::cast_slice(values)),
+        }
+    }
+}
+
+const CHECKSUM: &str = "checksum";
+
+fn encode_columns(columns: &[Column<'_>]) -> io::Result<Vec<u8>> {
+    let views: Result<Vec<_>, _> = columns
+        .iter()
+        .map(|(name, values)| {
+            let (dtype, bytes) = values.bytes();
+            TensorView::new(dtype, vec![8 * bytes.len() / dtype.bitsize()], bytes).map(|view| (*name, view))
+        })
+        .collect();
+    let checksum = checksum(columns.iter().map(|(name, values)| (*name, values.bytes().1)));
+    let metadata = [(CHECKSUM.to_owned(), checksum)].into();
+    views.and_then(|views| safetensors::serialize(views, Some(metadata))).map_err(io::Error::other)
+}
+
+fn checksum<'a>(columns: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
+    let mut columns: Vec<_> = columns.collect();
+    columns.sort();
+    let mut hasher = blake3::Hasher::new();
+    for (name, bytes) in columns {
+        hasher.update(name.as_bytes()).update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+/// A cache file, whole and unchanged.
+pub(crate) struct CachedFile {
+    bytes: Vec<u8>,
+}
+
+impl CachedFile {
+    fn open(path: &Path) -> Option<Self> {
+        let bytes = fs::read(path).ok()?;
+        let (_, header) = SafeTensors::read_metadata(&bytes).ok()?;
+        let stored = SafeTensors::deserialize(&bytes).ok()?;
+        let found = checksum(stored.iter().map(|(name, view)| (name, view.data())));
+        let expected = header.metadata().as_ref()?.get(CHECKSUM)?;
+        (found == *expected).then_some(())?;
+        Some(Self { bytes })
+    }
+
+    pub fn u32(&self, name: &str) -> Option<Vec<u32>> {
+        self.column(name, Dtype::U32).map(bytemuck::pod_collect_to_vec)
+    }
+
+    pub fn u8(&self, name: &str) -> Option<Vec<u8>> {
+        self.column(name, Dtype::U8).map(<[u8]>::to_vec)
+    }
+
+    fn column(&self, name: &str, dtype: Dtype) -> Option<&[u8]> {
+        let view = SafeTensors::deserialize(&self.bytes).ok()?.tensor(name).ok()?;
+        (view.dtype() == dtype).then(|| view.data())
+    }
+}

@@ -1,0 +1,316 @@
+//! Every dataset from a small file in its original format, written here with its quirks.
+
+use std::{fs, io::Write, path::Path};
+
+use rstest::rstest;
+use tasks::{Dataset, Example, FileTask, Target, Task, TaskData, TaskKind, majority_accuracy, tasks};
+use tempfile::TempDir;
+
+fn write(root: &Path, file: &str, contents: impl AsRef<[u8]>) {
+    let path = root.join(file);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, contents).unwrap();
+}
+
+fn load(root: &TempDir, task: &str) -> Dataset {
+    match Task::find(task).unwrap().load(root.path()).unwrap() {
+        TaskData::Texts(dataset) => dataset,
+        TaskData::Questions(_) => panic!("{task} has texts"),
+    }
+}
+
+fn error(root: &TempDir, task: &str) -> String {
+    Task::find(task).unwrap().load(root.path()).unwrap_err().to_string()
+}
+
+fn example(id: &str, text: &str, pair: Option<&str>, target: Option<Target>) -> Example {
+    Example { id: id.to_owned(), text: text.to_owned(), pair: pair.map(str::to_owned), target }
+}
+
+#[test]
+fn cola_has_no_header_but_in_its_test_file() {
+    let root = tempfile::tempdir().unwrap();
+    // A stray quote, a carriage return, no newline at the end.
+    write(root.path(), "glue_data/CoLA/train.tsv", "gj04\t1\t\tThe \"cat sat.\r\ngj04\t0\t*\tCat the sat.");
+    write(root.path(), "glue_data/CoLA/dev.tsv", "bc01\t1\t\tIt is so.\n");
+    write(root.path(), "glue_data/CoLA/test.tsv", "index\tsentence\n0\tHe left.\n7\tLeft he.\n");
+    let dataset = load(&root, "cola");
+    assert_eq!(dataset.train[0], example("1", "The \"cat sat.", None, Some(Target::Class(1))));
+    assert_eq!(dataset.train[1], example("2", "Cat the sat.", None, Some(Target::Class(0))));
+    assert_eq!(dataset.validation.len(), 1);
+    assert_eq!(dataset.test[1], example("7", "Left he.", None, None));
+    assert_eq!(dataset.notes, [""; 0]);
+}
+
+/// Task, header and a row of its training file, the example it makes; header and row of its test file.
+#[rstest]
+#[case("sst-2", "SST-2", "dev.tsv", "sentence\tlabel", "a fine film \t1", ("a fine film ", None, Target::Class(1)), "test.tsv", "index\tsentence", "3\tso so")]
+#[case("mrpc", "MRPC", "dev.tsv", "\u{feff}Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", "0\t12\t13\tHe said \" no .\tShe \" did", ("He said \" no .", Some("She \" did"), Target::Class(0)), "test.tsv", "index\t#1 ID\t#2 ID\t#1 String\t#2 String", "3\t1\t2\ta\tb")]
+#[case("sts-b", "STS-B", "dev.tsv", "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore", "0\tg\tf\t2012\t1\tnone\tnone\tA man.\tA person.\t3.800", ("A man.", Some("A person."), Target::Score(3.8)), "test.tsv", "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2", "3\tg\tf\ty\to\ts\ts\ta\tb")]
+#[case("qqp", "QQP", "dev.tsv", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate", "1\t2\t3\tWhy?\tHow?\t0", ("Why?", Some("How?"), Target::Class(0)), "test.tsv", "id\tquestion1\tquestion2", "3\ta\tb")]
+#[case("mnli", "MNLI", "dev_matched.tsv", "index\tpromptID\tpairID\tgenre\ts1b\ts2b\ts1p\ts2p\tsentence1\tsentence2\tlabel1\tgold_label", "0\t0\t0\tunknown\t\t\t\t\tOne.\tTwo.\tneutral\tneutral", ("One.", Some("Two."), Target::Class(2)), "test_matched.tsv", "index\tpromptID\tpairID\tgenre\ts1b\ts2b\ts1p\ts2p\tsentence1\tsentence2", "3\t0\t0\tg\t\t\t\t\ta\tb")]
+#[case("mnli-mm", "MNLI", "dev_mismatched.tsv", "index\tpromptID\tpairID\tgenre\ts1b\ts2b\ts1p\ts2p\tsentence1\tsentence2\tlabel1\tgold_label", "0\t0\t0\tunknown\t\t\t\t\tOne.\tTwo.\tneutral\tentailment", ("One.", Some("Two."), Target::Class(1)), "test_mismatched.tsv", "index\tpromptID\tpairID\tgenre\ts1b\ts2b\ts1p\ts2p\tsentence1\tsentence2", "3\t0\t0\tg\t\t\t\t\ta\tb")]
+#[case("qnli", "QNLI", "dev.tsv", "index\tquestion\tsentence\tlabel", "0\tWho?\tHe.\tnot_entailment", ("Who?", Some("He."), Target::Class(1)), "test.tsv", "index\tquestion\tsentence", "3\ta\tb")]
+#[case("rte", "RTE", "dev.tsv", "index\tsentence1\tsentence2\tlabel", "0\tIt is.\tIs it.\tentailment", ("It is.", Some("Is it."), Target::Class(0)), "test.tsv", "index\tsentence1\tsentence2", "3\ta\tb")]
+#[case("wnli", "WNLI", "dev.tsv", "index\tsentence1\tsentence2\tlabel", "0\tIt fits.\tIt is big.\t1", ("It fits.", Some("It is big."), Target::Class(1)), "test.tsv", "index\tsentence1\tsentence2", "3\ta\tb")]
+fn glue_tasks_read_their_own_columns(
+    #[case] task: &str,
+    #[case] folder: &str,
+    #[case] validation: &str,
+    #[case] header: &str,
+    #[case] row: &str,
+    #[case] expected: (&str, Option<&str>, Target),
+    #[case] test: &str,
+    #[case] test_header: &str,
+    #[case] test_row: &str,
+) {
+    let root = tempfile::tempdir().unwrap();
+    let labelled = format!("{header}\n{row}");
+    write(root.path(), &format!("glue_data/{folder}/train.tsv"), &labelled);
+    write(root.path(), &format!("glue_data/{folder}/{validation}"), &labelled);
+    write(root.path(), &format!("glue_data/{folder}/{test}"), format!("{test_header}\n{test_row}\n"));
+    let dataset = load(&root, task);
+    let (text, pair, target) = expected;
+    assert_eq!(dataset.train, [example("2", text, pair, Some(target))]);
+    assert_eq!(dataset.validation, dataset.train);
+    assert_eq!((dataset.test[0].id.as_str(), &dataset.test[0].target), ("3", &None));
+}
+
+#[test]
+fn broken_rows_of_qqp_are_left_out_and_counted() {
+    let root = tempfile::tempdir().unwrap();
+    let header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n";
+    write(root.path(), "glue_data/QQP/train.tsv", format!("{header}1\t1\t2\ta\tb\t1\nbroken\trow\n2\t3\t4\tc\td\t0\n"));
+    write(root.path(), "glue_data/QQP/dev.tsv", format!("{header}1\t1\t2\ta\tb\t1\n"));
+    let dataset = load(&root, "qqp");
+    assert_eq!(dataset.train.len(), 2);
+    assert!(dataset.notes[0].contains("1 rows with missing cells left out"), "{:?}", dataset.notes);
+    assert!(dataset.notes[1].contains("no test.tsv"), "{:?}", dataset.notes);
+}
+
+#[test]
+fn majority_accuracy_is_the_share_of_the_most_frequent_class() {
+    let class = |class| example("", "", None, Some(Target::Class(class)));
+    assert_eq!(majority_accuracy(&[class(0), class(1), class(1), class(2)]), 0.5);
+    assert_eq!(majority_accuracy(&[]), 0.0);
+}
+
+/// A file in the original format with enough rows to be divided, the number of usable rows and the classes.
+#[rstest]
+#[case("airline", "crowdflower_airline/Airline-Sentiment-2-w-AA.csv", csv("id,airline_sentiment,airline_sentiment:confidence,text", &["1,neutral,1,\"a, b\"", "2,negative,0.5,\"two\nlines\"", "3,positive,1,c"]), 30, &["negative", "neutral", "positive"])]
+#[case("corporate-messaging", "crowdflower_corporate_messaging/Corporate-messaging-DFE.csv", csv("\u{feff}id,category,text", &["1,Action,a", "2,Dialogue,b"]), 20, &["Action", "Dialogue"])]
+#[case("disasters", "crowdflower_disasters/socialmedia-disaster-tweets-DFE.csv", latin1(csv("id,choose_one,text", &["1,Relevant,\u{e9}a", "2,Not Relevant,b", "3,Can't Decide,c"])), 20, &["Not Relevant", "Relevant"])]
+#[case("economic-news", "crowdflower_economic_news/Full-Economic-News-DFE-839861.csv", latin1(csv("id,relevance,headline,text", &["1,yes,h\u{e9},a", "2,no,h,b", "3,not sure,h,c"])), 20, &["no", "yes"])]
+#[case("emotion", "crowdflower_emotion/text_emotion.csv", csv("tweet_id,sentiment,author,content", &["1,empty,x,a", "2,worry,y,\"b \"\"c\"\"\""]), 20, &["empty", "worry"])]
+#[case("global-warming", "crowdflower_global_warming/1377884570_tweet_global_warming.csv", csv("tweet,existence", &["a,Yes", "b,Y", "c,No", "d,N", "e,N/A", "f,"]), 40, &["no", "yes"])]
+#[case("political-audience", "crowdflower_political/political_media_full.csv", latin1(csv("audience,bias,message,text", &["national,partisan,policy,\u{e9}", "constituency,neutral,attack,b"])), 20, &["constituency", "national"])]
+#[case("political-bias", "crowdflower_political/political_media_full.csv", latin1(csv("audience,bias,message,text", &["national,partisan,policy,\u{e9}", "constituency,neutral,attack,b"])), 20, &["neutral", "partisan"])]
+#[case("political-message", "crowdflower_political/political_media_full.csv", latin1(csv("audience,bias,message,text", &["national,partisan,policy,\u{e9}", "constituency,neutral,attack,b"])), 20, &["attack", "policy"])]
+#[case("primary-emotions", "crowdflower_primary_emotions/primary-plutchik-wheel-DFE.csv", csv("id,emotion,sentence", &["1,Joy,a", "2,Fear,b"]), 20, &["Fear", "Joy"])]
+#[case("progressive-opinion", "crowdflower_progressive/progressive-tweet-sentiment.csv", csv("orig_q2_x,q1_stance,q1_stance:confidence,q2_opinion,q2_opinion:confidence,q2_opinion_gold,target,tweet", &["o,for,1,explicit,1,g,HC,a", "o,against,1,implicit,1,g,HC,b"]), 20, &["explicit", "implicit"])]
+#[case("progressive-stance", "crowdflower_progressive/progressive-tweet-sentiment.csv", csv("orig_q2_x,q1_stance,q1_stance:confidence,q2_opinion,q2_opinion:confidence,q2_opinion_gold,target,tweet", &["o,for,1,explicit,1,g,HC,a", "o,against,1,implicit,1,g,HC,b"]), 20, &["against", "for"])]
+#[case("us-economic-performance", "crowdflower_us_economic_performance/us-economic-newspaper.csv", latin1(csv("id,positivity,text", &["1,3,\u{e9}", "2,7,b", "3,5,c", "4,,d"])), 20, &["negative", "positive"])]
+#[case("customer-complaints", "customer_complaints/consumer_complaints.csv", csv("Issue,Consumer complaint narrative", &["Loan,I paid", "Debt,They called", "Loan,"]), 20, &["Debt", "Loan"])]
+#[case("sms-spam", "sms_spam/SMSSpamCollection", "ham\tHi \"you\nspam\tWIN £100\n".repeat(10).into_bytes(), 20, &["ham", "spam"])]
+#[case("news-aggregator", "news_aggregator/newsCorpora.csv", "1\tFed \"may act\tu\tp\tb\ts\th\t1\n2\tFilm out\tu\tp\te\ts\th\t1\n".repeat(10).into_bytes(), 20, &["b", "e"])]
+#[case("20-newsgroups", "20newsgroups/20news-bydate.tar.gz", newsgroups(), 12, &["alt.atheism", "sci.space"])]
+fn additional_tasks_read_their_original_files(
+    #[case] task: &str,
+    #[case] file: &str,
+    #[case] contents: Vec<u8>,
+    #[case] rows: usize,
+    #[case] labels: &[&str],
+) {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), &format!("additional/{file}"), contents);
+    let dataset = load(&root, task);
+    let parts = [&dataset.train, &dataset.validation, &dataset.test];
+    assert_eq!(parts.map(Vec::len), [rows * 8 / 10, (rows - rows * 8 / 10) / 2, (rows - rows * 8 / 10).div_ceil(2)]);
+    assert_eq!(dataset.labels, labels);
+    assert!(parts.iter().flat_map(|part| part.iter()).all(|example| matches!(example.target, Some(Target::Class(_)))));
+    assert!(dataset.notes[0].contains("the paper's"), "a difference from the paper is said: {:?}", dataset.notes);
+    assert_eq!(load(&root, task), dataset, "the division is fixed");
+}
+
+fn csv(header: &str, rows: &[&str]) -> Vec<u8> {
+    let rows = format!("{}\n", rows.join("\n")).repeat(10);
+    format!("{header}\n{rows}").into_bytes()
+}
+
+fn latin1(utf8: Vec<u8>) -> Vec<u8> {
+    String::from_utf8(utf8).unwrap().chars().map(|c| u8::try_from(c).unwrap()).collect()
+}
+
+/// An archive as distributed: a `data/` prefix, a stray file, posts in Latin-1.
+fn newsgroups() -> Vec<u8> {
+    let mut archive = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+    let mut add = |path: String, contents: &[u8]| {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(contents.len() as u64);
+        header.set_cksum();
+        archive.append_data(&mut header, path, contents).unwrap();
+    };
+    add("data/20news-bydate-test/.DS_Store".to_owned(), b"junk");
+    for part in ["train", "test"] {
+        for group in ["alt.atheism", "sci.space"] {
+            for post in 1..4 {
+                add(format!("data/20news-bydate-{part}/{group}/{post}"), b"From: x\n\ncaf\xe9");
+            }
+        }
+    }
+    let mut gzip = archive.into_inner().unwrap();
+    gzip.flush().unwrap();
+    gzip.finish().unwrap()
+}
+
+#[test]
+fn text_is_decoded_as_its_file_is_encoded() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "additional/20newsgroups/20news-bydate.tar.gz", newsgroups());
+    assert!(load(&root, "20-newsgroups").train[0].text.ends_with("café"));
+}
+
+#[test]
+fn news_that_is_already_divided_is_taken_as_it_is() {
+    let root = tempfile::tempdir().unwrap();
+    for (file, rows) in [("train", 3), ("valid", 2), ("test", 1)] {
+        let contents = format!("TITLE\tCATEGORY\n{}", "Stocks \"fall\tb\n".repeat(rows));
+        write(root.path(), &format!("additional/news_aggregator/{file}.txt"), contents);
+    }
+    let dataset = load(&root, "news-aggregator");
+    assert_eq!([dataset.train.len(), dataset.validation.len(), dataset.test.len()], [3, 2, 1]);
+    assert!(dataset.notes.iter().any(|note| note.contains("1 classes, the paper has 4")), "{:?}", dataset.notes);
+}
+
+#[test]
+fn a_task_without_its_files_names_the_one_that_is_missing() {
+    let root = tempfile::tempdir().unwrap();
+    for task in tasks() {
+        assert!(!task.is_present(root.path()));
+        let error = error(&root, task.name);
+        assert!(error.contains(task.name) && error.contains("--data-dir"), "{error}");
+    }
+}
+
+/// What can be wrong with a file, and what is said: file, line, and what was expected.
+#[rstest]
+#[case::column("sentence\tlable\nfine\t1\n", "dev.tsv:1: no column `label`; there are: sentence, lable")]
+#[case::label("sentence\tlabel\nfine\t1\nbad\t2\n", "dev.tsv:3: label `2`, expected one of 0, 1")]
+#[case::ragged("sentence\tlabel\nfine\t1\nalone\n", "dev.tsv:3: 1 cells, expected 2 (sentence, label)")]
+#[case::utf8("sentence\tlabel\nfine\t1\nb\u{0}d\t0\n", "dev.tsv:3: invalid UTF-8")]
+#[case::empty("", "dev.tsv: the file is empty")]
+#[case::rows("sentence\tlabel\n", "dev.tsv: the file has no rows")]
+fn a_wrong_glue_file_is_explained(#[case] contents: &str, #[case] message: &str) {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "glue_data/SST-2/train.tsv", "sentence\tlabel\nfine\t1\n");
+    let bytes: Vec<u8> = contents.bytes().map(|byte| if byte == 0 { 0xff } else { byte }).collect();
+    write(root.path(), "glue_data/SST-2/dev.tsv", bytes);
+    assert!(error(&root, "sst-2").contains(message), "{}", error(&root, "sst-2"));
+}
+
+#[test]
+fn a_score_that_is_none_is_explained() {
+    let root = tempfile::tempdir().unwrap();
+    let file = "sentence1\tsentence2\tscore\na\tb\tgood\n";
+    write(root.path(), "glue_data/STS-B/train.tsv", file);
+    write(root.path(), "glue_data/STS-B/dev.tsv", file);
+    assert!(error(&root, "sts-b").contains("train.tsv:2: `good` is no score"));
+}
+
+#[test]
+fn a_damaged_archive_is_explained() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "additional/20newsgroups/20news-bydate.tar.gz", &newsgroups()[..100]);
+    assert!(error(&root, "20-newsgroups").contains("damaged archive"), "{}", error(&root, "20-newsgroups"));
+}
+
+#[rstest]
+#[case("my.csv", "text,label\n\"a, b\",yes\nc,no\n", "text,label\nd,yes\n")]
+#[case("my.tsv", "text\tlabel\na, b\tyes\nc\tno\n", "text\tlabel\nd\tyes\n")]
+#[case(
+    "my.jsonl",
+    "{\"text\": \"a, b\", \"label\": \"yes\"}\n{\"label\": \"no\", \"text\": \"c\"}\n",
+    "{\"text\": \"d\", \"label\": \"yes\"}\n"
+)]
+fn a_file_of_ones_own_is_read_in_every_format(#[case] name: &str, #[case] train: &str, #[case] validation: &str) {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), name, train);
+    write(root.path(), &format!("held-{name}"), validation);
+    let held = Some(root.path().join(format!("held-{name}")));
+    let task = FileTask { validation_file: held.clone(), test_file: held, ..FileTask::new(root.path().join(name)) };
+    let dataset = task.load().unwrap();
+    assert_eq!(dataset.labels, ["yes", "no"], "in the order of the file");
+    assert_eq!(dataset.train.iter().map(|e| e.text.as_str()).collect::<Vec<_>>(), ["a, b", "c"]);
+    assert_eq!(dataset.validation[0].target, Some(Target::Class(0)));
+    assert_eq!(dataset.task, "my");
+}
+
+#[test]
+fn what_has_no_file_is_held_back_by_the_seed() {
+    let root = tempfile::tempdir().unwrap();
+    let rows: String = (0..100).map(|i| format!("text {i},{}\n", i % 3)).collect();
+    write(root.path(), "all.csv", format!("text,label\n{rows}"));
+    write(root.path(), "test.csv", "text,label\nx,1\n");
+    let task = FileTask::new(root.path().join("all.csv"));
+    let sizes = |d: &Dataset| [d.train.len(), d.validation.len(), d.test.len()];
+    let all = task.load().unwrap();
+    assert_eq!(sizes(&all), [80, 10, 10]);
+    assert_eq!(all, task.load().unwrap());
+    assert_ne!(all, FileTask { split_seed: 1, ..task.clone() }.load().unwrap());
+    let with_test = FileTask { test_file: Some(root.path().join("test.csv")), ..task };
+    assert_eq!(sizes(&with_test.load().unwrap()), [90, 10, 1]);
+}
+
+#[test]
+fn scores_and_several_labels_are_read_too() {
+    let root = tempfile::tempdir().unwrap();
+    let rows: String = (0..20).map(|i| format!("a {i}\tb\t{}.5\tred|{}\n", i % 5, ["green", "blue"][i % 2])).collect();
+    write(root.path(), "my.tsv", format!("one\ttwo\tscore\tcolours\n{rows}"));
+    let task = FileTask {
+        text_column: "one".to_owned(),
+        pair_column: Some("two".to_owned()),
+        label_column: "score".to_owned(),
+        kind: TaskKind::Regression,
+        ..FileTask::new(root.path().join("my.tsv"))
+    };
+    let scores = task.load().unwrap();
+    assert_eq!((scores.outputs(), scores.train[0].pair.as_deref()), (1, Some("b")));
+    assert!(matches!(scores.train[0].target, Some(Target::Score(score)) if score.fract() == 0.5));
+    let labels = FileTask { label_column: "colours".to_owned(), kind: TaskKind::MultiLabel, ..task }.load().unwrap();
+    assert_eq!(labels.labels, ["red", "green", "blue"]);
+    assert!(matches!(&labels.train[0].target, Some(Target::Labels(found)) if found.len() == 2 && found[0] == 0));
+}
+
+#[rstest]
+#[case::column("my.csv", "words,label\na,x\n", "my.csv:1: no column `text`; there are: words, label")]
+#[case::extension("my.txt", "text,label\na,x\n", "must end in .csv, .tsv or .jsonl")]
+#[case::ragged("my.csv", "text,label\na,x\nb\n", "my.csv:3: 1 cells, expected 2")]
+#[case::json("my.jsonl", "{\"text\": \"a\", \"label\": \"x\"}\n{oops\n", "my.jsonl:2: not a JSON object")]
+#[case::value(
+    "my.jsonl",
+    "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\"}\n",
+    "my.jsonl:2: no value for `label`"
+)]
+#[case::few("my.csv", "text,label\na,x\n", "too few rows")]
+#[case::empty("my.csv", "", "the file is empty")]
+#[case::absent("other.csv", "", "No such file")]
+fn a_wrong_file_of_ones_own_is_explained(#[case] name: &str, #[case] contents: &str, #[case] message: &str) {
+    let root = tempfile::tempdir().unwrap();
+    if name != "other.csv" {
+        write(root.path(), name, contents);
+    }
+    let error = FileTask::new(root.path().join(name)).load().unwrap_err().to_string();
+    assert!(error.contains(message), "{error}");
+}
+
+#[test]
+fn a_label_that_training_never_saw_is_refused_with_its_line() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "train.csv", "text,label\na,x\nb,y\n");
+    write(root.path(), "held.csv", "text,label\nc,x\nd,z\n");
+    let held = Some(root.path().join("held.csv"));
+    let task =
+        FileTask { validation_file: held.clone(), test_file: held, ..FileTask::new(root.path().join("train.csv")) };
+    let error = task.load().unwrap_err().to_string();
+    assert!(error.contains("held.csv:3: label `z` is not in") && error.contains("which has x, y"), "{error}");
+}
