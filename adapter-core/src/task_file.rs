@@ -31,6 +31,8 @@ const METADATA_KEY: &str = "adapter_lab";
 pub struct TaskInfo {
     /// The task that was trained.
     pub task: String,
+    /// What it asks for, such as `classification` or `span`.
+    pub kind: String,
     /// The names of its classes, in the order of the head's outputs; empty for a score or a span.
     pub labels: Vec<String>,
     /// What the head is and reads, such as `cls` or `pooler`.

@@ -14,6 +14,8 @@
 mod backbones;
 mod commands;
 mod device;
+mod saved;
+mod task_args;
 
 pub use commands::{Cli, run};
 pub use device::{DEVICES, DeviceName, UnknownDevice};

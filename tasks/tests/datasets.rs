@@ -42,35 +42,33 @@ fn cola_has_no_header_but_in_its_test_file() {
     assert_eq!(dataset.notes, [""; 0]);
 }
 
-/// Task, header and a row of its training file, the example it makes; header and row of its test file.
+const MNLI: &str = "index\tpromptID\tpairID\tgenre\ts1b\ts2b\ts1p\ts2p\tsentence1\tsentence2";
+const STS: &str = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2";
+
+/// A GLUE task's training file and test file (each a header and a row), and the example the first makes.
 #[rstest]
-#[case("sst-2", "SST-2", "dev.tsv", "sentence\tlabel", "a fine film \t1", ("a fine film ", None, Target::Class(1)), "test.tsv", "index\tsentence", "3\tso so")]
-#[case("mrpc", "MRPC", "dev.tsv", "\u{feff}Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", "0\t12\t13\tHe said \" no .\tShe \" did", ("He said \" no .", Some("She \" did"), Target::Class(0)), "test.tsv", "index\t#1 ID\t#2 ID\t#1 String\t#2 String", "3\t1\t2\ta\tb")]
-#[case("sts-b", "STS-B", "dev.tsv", "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore", "0\tg\tf\t2012\t1\tnone\tnone\tA man.\tA person.\t3.800", ("A man.", Some("A person."), Target::Score(3.8)), "test.tsv", "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2", "3\tg\tf\ty\to\ts\ts\ta\tb")]
-#[case("qqp", "QQP", "dev.tsv", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate", "1\t2\t3\tWhy?\tHow?\t0", ("Why?", Some("How?"), Target::Class(0)), "test.tsv", "id\tquestion1\tquestion2", "3\ta\tb")]
-#[case("mnli", "MNLI", "dev_matched.tsv", "index\tpromptID\tpairID\tgenre\ts1b\ts2b\ts1p\ts2p\tsentence1\tsentence2\tlabel1\tgold_label", "0\t0\t0\tunknown\t\t\t\t\tOne.\tTwo.\tneutral\tneutral", ("One.", Some("Two."), Target::Class(2)), "test_matched.tsv", "index\tpromptID\tpairID\tgenre\ts1b\ts2b\ts1p\ts2p\tsentence1\tsentence2", "3\t0\t0\tg\t\t\t\t\ta\tb")]
-#[case("mnli-mm", "MNLI", "dev_mismatched.tsv", "index\tpromptID\tpairID\tgenre\ts1b\ts2b\ts1p\ts2p\tsentence1\tsentence2\tlabel1\tgold_label", "0\t0\t0\tunknown\t\t\t\t\tOne.\tTwo.\tneutral\tentailment", ("One.", Some("Two."), Target::Class(1)), "test_mismatched.tsv", "index\tpromptID\tpairID\tgenre\ts1b\ts2b\ts1p\ts2p\tsentence1\tsentence2", "3\t0\t0\tg\t\t\t\t\ta\tb")]
-#[case("qnli", "QNLI", "dev.tsv", "index\tquestion\tsentence\tlabel", "0\tWho?\tHe.\tnot_entailment", ("Who?", Some("He."), Target::Class(1)), "test.tsv", "index\tquestion\tsentence", "3\ta\tb")]
-#[case("rte", "RTE", "dev.tsv", "index\tsentence1\tsentence2\tlabel", "0\tIt is.\tIs it.\tentailment", ("It is.", Some("Is it."), Target::Class(0)), "test.tsv", "index\tsentence1\tsentence2", "3\ta\tb")]
-#[case("wnli", "WNLI", "dev.tsv", "index\tsentence1\tsentence2\tlabel", "0\tIt fits.\tIt is big.\t1", ("It fits.", Some("It is big."), Target::Class(1)), "test.tsv", "index\tsentence1\tsentence2", "3\ta\tb")]
+#[case("sst-2", "SST-2/", ["sentence\tlabel", "a fine film \t1", "index\tsentence", "3\tso so"], ("a fine film ", None, Target::Class(1)))]
+#[case("mrpc", "MRPC/", ["\u{feff}Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", "0\t12\t13\tHe said \" no .\tShe \" did", "index\t#1 ID\t#2 ID\t#1 String\t#2 String", "3\t1\t2\ta\tb"], ("He said \" no .", Some("She \" did"), Target::Class(0)))]
+#[case("sts-b", "STS-B/", [&format!("{STS}\tscore"), "0\tg\tf\t2012\t1\tnone\tnone\tA man.\tA person.\t3.800", STS, "3\tg\tf\ty\to\ts\ts\ta\tb"], ("A man.", Some("A person."), Target::Score(3.8)))]
+#[case("qqp", "QQP/", ["id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate", "1\t2\t3\tWhy?\tHow?\t0", "id\tquestion1\tquestion2", "3\ta\tb"], ("Why?", Some("How?"), Target::Class(0)))]
+#[case("mnli", "MNLI/_matched", [&format!("{MNLI}\tlabel1\tgold_label"), "0\t0\t0\tunknown\t\t\t\t\tOne.\tTwo.\tneutral\tneutral", MNLI, "3\t0\t0\tg\t\t\t\t\ta\tb"], ("One.", Some("Two."), Target::Class(2)))]
+#[case("mnli-mm", "MNLI/_mismatched", [&format!("{MNLI}\tlabel1\tgold_label"), "0\t0\t0\tunknown\t\t\t\t\tOne.\tTwo.\tneutral\tentailment", MNLI, "3\t0\t0\tg\t\t\t\t\ta\tb"], ("One.", Some("Two."), Target::Class(1)))]
+#[case("qnli", "QNLI/", ["index\tquestion\tsentence\tlabel", "0\tWho?\tHe.\tnot_entailment", "index\tquestion\tsentence", "3\ta\tb"], ("Who?", Some("He."), Target::Class(1)))]
+#[case("rte", "RTE/", ["index\tsentence1\tsentence2\tlabel", "0\tIt is.\tIs it.\tentailment", "index\tsentence1\tsentence2", "3\ta\tb"], ("It is.", Some("Is it."), Target::Class(0)))]
+#[case("wnli", "WNLI/", ["index\tsentence1\tsentence2\tlabel", "0\tIt fits.\tIt is big.\t1", "index\tsentence1\tsentence2", "3\ta\tb"], ("It fits.", Some("It is big."), Target::Class(1)))]
 fn glue_tasks_read_their_own_columns(
     #[case] task: &str,
-    #[case] folder: &str,
-    #[case] validation: &str,
-    #[case] header: &str,
-    #[case] row: &str,
-    #[case] expected: (&str, Option<&str>, Target),
-    #[case] test: &str,
-    #[case] test_header: &str,
-    #[case] test_row: &str,
+    #[case] place: &str,
+    #[case] [header, row, test_header, test_row]: [&str; 4],
+    #[case] (text, pair, target): (&str, Option<&str>, Target),
 ) {
     let root = tempfile::tempdir().unwrap();
+    let (folder, suffix) = place.split_once('/').unwrap();
     let labelled = format!("{header}\n{row}");
     write(root.path(), &format!("glue_data/{folder}/train.tsv"), &labelled);
-    write(root.path(), &format!("glue_data/{folder}/{validation}"), &labelled);
-    write(root.path(), &format!("glue_data/{folder}/{test}"), format!("{test_header}\n{test_row}\n"));
+    write(root.path(), &format!("glue_data/{folder}/dev{suffix}.tsv"), &labelled);
+    write(root.path(), &format!("glue_data/{folder}/test{suffix}.tsv"), format!("{test_header}\n{test_row}\n"));
     let dataset = load(&root, task);
-    let (text, pair, target) = expected;
     assert_eq!(dataset.train, [example("2", text, pair, Some(target))]);
     assert_eq!(dataset.validation, dataset.train);
     assert_eq!((dataset.test[0].id.as_str(), &dataset.test[0].target), ("3", &None));

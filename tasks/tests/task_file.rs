@@ -9,7 +9,7 @@ use bert_backbone::{Backbone, PackedBatch, RandomCheckpoint};
 use burn::{module::Module, tensor::Device};
 use rstest::rstest;
 use safetensors::SafeTensors;
-use tasks::{Head, HeadInput, ModelError, TaskModel};
+use tasks::{Head, HeadInput, ModelError, TaskKind, TaskModel};
 use tempfile::TempDir;
 
 type Model = TaskModel<Option<Adapter>>;
@@ -49,6 +49,7 @@ fn trained(model: Model, tuning: Tuning) -> Model {
 fn info(backbone: &Backbone, tuning: Tuning, adapter: &AdapterConfig) -> TaskInfo {
     TaskInfo {
         task: "colours".to_owned(),
+        kind: TaskKind::Classification.to_string(),
         labels: ["red", "green", "blue"].map(str::to_owned).to_vec(),
         head: HeadInput::Cls.to_string(),
         tuning,

@@ -1,5 +1,7 @@
 //! `list`: what there is.
 
+use std::path::PathBuf;
+
 use adapter_core::Init;
 use anyhow::Result;
 use bert_backbone::{Bert, Source, known_backbones};
@@ -18,6 +20,9 @@ use crate::{
 pub struct ListArgs {
     /// What to list
     what: What,
+    /// Folder with glue_data/, additional/ and squad/, for `list tasks`
+    #[arg(long, env = "ADAPTER_LAB_DATA", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
     #[command(flatten)]
     cache: CacheArgs,
     /// Print one JSON document
@@ -27,6 +32,8 @@ pub struct ListArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum What {
+    /// Tasks of the paper, and whether their data is under --data-dir
+    Tasks,
     /// Backbones known by name
     Backbones,
     /// Devices of this build
@@ -35,9 +42,48 @@ enum What {
 
 pub fn run(args: &ListArgs) -> Result<()> {
     match args.what {
+        What::Tasks => task_list(args),
         What::Backbones => backbones(args),
         What::Devices => devices(args),
     }
+}
+
+#[derive(Serialize)]
+struct TaskRow {
+    name: &'static str,
+    suite: String,
+    kind: String,
+    classes: Option<usize>,
+    metric: String,
+    /// Unknown without a data folder.
+    present: Option<bool>,
+}
+
+fn task_list(args: &ListArgs) -> Result<()> {
+    let row = |task: tasks::Task| TaskRow {
+        name: task.name,
+        suite: task.suite.to_string(),
+        kind: task.kind.to_string(),
+        classes: task.classes,
+        metric: task.metric.to_string(),
+        present: args.data_dir.as_ref().map(|folder| task.is_present(folder)),
+    };
+    let list: Vec<TaskRow> = tasks::tasks().into_iter().map(row).collect();
+    print(&list, args.json, || {
+        let head = ["name", "suite", "kind", "classes", "metric", "data"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        rows.extend(list.iter().map(|row| {
+            let present = row.present.map_or("?", |present| if present { "yes" } else { "no" });
+            let classes = row.classes.map_or("-".to_owned(), |classes| classes.to_string());
+            let name = row.name.to_owned();
+            vec![name, row.suite.clone(), row.kind.clone(), classes, row.metric.clone(), present.to_owned()]
+        }));
+        let hint = match &args.data_dir {
+            Some(folder) => format!("\nLooked for data in {}.\n", folder.display()),
+            None => "\nGive --data-dir (or ADAPTER_LAB_DATA) to see which data is there.\n".to_owned(),
+        };
+        table(&rows) + &hint
+    })
 }
 
 #[derive(Serialize)]

@@ -1,10 +1,12 @@
 //! The commands, one file each.
 
 mod encode;
+mod eval;
 mod fetch;
 mod fill_mask;
 mod list;
 mod params;
+mod predict;
 
 use std::io::{self, Write};
 
@@ -25,6 +27,8 @@ enum Command {
     Params(params::ParamsArgs),
     Encode(encode::EncodeArgs),
     FillMask(fill_mask::FillMaskArgs),
+    Eval(eval::EvalArgs),
+    Predict(predict::PredictArgs),
     Fetch(fetch::FetchArgs),
     List(list::ListArgs),
 }
@@ -38,6 +42,8 @@ pub fn run(cli: Cli) -> Result<()> {
         Command::Params(args) => params::run(&args),
         Command::Encode(args) => encode::run(&args),
         Command::FillMask(args) => fill_mask::run(&args),
+        Command::Eval(args) => eval::run(&args),
+        Command::Predict(args) => predict::run(&args),
         Command::Fetch(args) => fetch::run(&args),
         Command::List(args) => list::run(&args),
     }

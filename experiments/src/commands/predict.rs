@@ -1,0 +1,143 @@
+//! `predict`: what a saved v says of new texts.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::Serialize;
+use tasks::{Example, Prediction, Task, TaskData, TaskKind, TokenCache, write_submission, zip_submission};
+
+use super::{print, table};
+use crate::saved::{Saved, SavedArgs};
+
+/// Predict with a saved per-task file: a text, the lines of a file, or GLUE's test set for its server
+#[derive(Args, Debug)]
+pub struct PredictArgs {
+    #[command(flatten)]
+    saved: SavedArgs,
+    /// A text
+    #[arg(long, allow_hyphen_values = true, conflicts_with = "input")]
+    text: Option<String>,
+    /// The second text of a pair
+    #[arg(long, allow_hyphen_values = true, requires = "text")]
+    text_pair: Option<String>,
+    /// A file with a text on each line; a tab divides the texts of a pair
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// Predict the test set of the file's own GLUE task and write the server's file into this folder, with
+    /// submission.zip of all such files there
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["text", "input"], requires = "data_dir")]
+    submission: Option<PathBuf>,
+    /// Folder with glue_data/, for --submission
+    #[arg(long, env = "ADAPTER_LAB_DATA", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// A prediction as people read it.
+#[derive(Serialize)]
+struct Row {
+    text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text_pair: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    labels: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    score: Option<f32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    probabilities: Vec<f32>,
+}
+
+#[derive(Serialize)]
+struct Submission {
+    file: PathBuf,
+    archive: PathBuf,
+    examples: usize,
+}
+
+pub fn run(args: &PredictArgs) -> Result<()> {
+    if let (Some(folder), Some(data)) = (&args.submission, &args.data_dir) {
+        return submit(args, folder, data);
+    }
+    let examples = examples(args)?;
+    let saved = args.saved.load()?;
+    if saved.kind == TaskKind::Span {
+        bail!("`{}` answers questions about texts; score it with `eval --task squad`", saved.info.task);
+    }
+    let predictions = saved.predict(&examples, &TokenCache::none())?;
+    let rows: Vec<Row> = examples.into_iter().zip(predictions).map(|(e, p)| row(e, p, &saved)).collect();
+    print(&rows, args.json, || {
+        let mut cells = vec![["prediction", "probability", "text"].map(str::to_owned).to_vec()];
+        cells.extend(rows.iter().map(|row| {
+            let labels = row.labels.as_ref().map(|labels| labels.join(", "));
+            let score = row.score.map(|score| format!("{score:.3}"));
+            let best = row.label.as_ref().map(|_| row.probabilities.iter().copied().fold(0.0, f32::max));
+            let pair = row.text_pair.as_ref().map(|pair| format!(" | {pair}")).unwrap_or_default();
+            vec![
+                row.label.clone().or(labels).or(score).unwrap_or_default(),
+                best.map(|best| format!("{best:.3}")).unwrap_or_default(),
+                format!("{}{pair}", row.text),
+            ]
+        }));
+        table(&cells)
+    })
+}
+
+fn examples(args: &PredictArgs) -> Result<Vec<Example>> {
+    let example = |number: usize, text: &str, pair: Option<&str>| Example {
+        id: number.to_string(),
+        text: text.to_owned(),
+        pair: pair.map(str::to_owned),
+        target: None,
+    };
+    match (&args.text, &args.input) {
+        (Some(text), _) => Ok(vec![example(1, text, args.text_pair.as_deref())]),
+        (None, Some(path)) => {
+            let contents = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+            let lines = contents.lines().enumerate().map(|(number, line)| match line.split_once('\t') {
+                Some((text, pair)) => example(number + 1, text, Some(pair)),
+                None => example(number + 1, line, None),
+            });
+            let examples: Vec<_> = lines.collect();
+            match examples.is_empty() {
+                true => bail!("{} has no lines to predict", path.display()),
+                false => Ok(examples),
+            }
+        }
+        (None, None) => bail!("nothing to predict: give --text, --input or --submission"),
+    }
+}
+
+fn row(example: Example, prediction: Prediction, saved: &Saved) -> Row {
+    let name = |label: &usize| saved.info.labels.get(*label).cloned().unwrap_or_else(|| label.to_string());
+    let (text, text_pair) = (example.text, example.pair);
+    let row = Row { text, text_pair, label: None, labels: None, score: None, probabilities: Vec::new() };
+    match prediction {
+        Prediction::Class(class, probabilities) => Row { label: Some(name(&class)), probabilities, ..row },
+        Prediction::Labels(labels, probabilities) => {
+            Row { labels: Some(labels.iter().map(name).collect()), probabilities, ..row }
+        }
+        Prediction::Score(score) => Row { score: Some(score), ..row },
+    }
+}
+
+fn submit(args: &PredictArgs, folder: &std::path::Path, data: &std::path::Path) -> Result<()> {
+    let saved = args.saved.load()?;
+    let TaskData::Texts(dataset) = Task::find(&saved.info.task)?.load(data)? else {
+        bail!("task `{}` is not one of GLUE's; the server takes no file for it", saved.info.task);
+    };
+    if dataset.labels != saved.info.labels {
+        bail!("the file's labels are {:?}, task `{}` has {:?}", saved.info.labels, dataset.task, dataset.labels);
+    }
+    let predictions = saved.predict(&dataset.test, &saved.token_cache())?;
+    let file = write_submission(&dataset, &predictions, folder)?;
+    let report = Submission { archive: zip_submission(folder)?, examples: predictions.len(), file };
+    print(&report, args.json, || {
+        let (examples, file, archive) = (report.examples, report.file.display(), report.archive.display());
+        format!("{examples} predictions written to {file}, and all files there packed into {archive}")
+    })
+}

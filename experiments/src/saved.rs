@@ -1,0 +1,96 @@
+//! A task's saved v, loaded onto its backbone and put to use.
+
+use std::{path::PathBuf, sync::Arc};
+
+use adapter_core::{Adapter, TaskFile, TaskInfo};
+use anyhow::{Context, Result};
+use bert_backbone::{Backbone, Fetcher};
+use burn::tensor::Device;
+use clap::Args;
+use tasks::{Example, Prediction, TaskKind, TaskModel, TokenCache, Tokenised, outputs};
+
+use crate::{
+    backbones::{BackboneArgs, CacheArgs},
+    device::DeviceName,
+    task_args::token_cache,
+};
+
+/// Which saved v, and how to run it.
+#[derive(Args, Clone, Debug)]
+pub struct SavedArgs {
+    /// The per-task file
+    #[arg(long, value_name = "FILE")]
+    pub adapter: PathBuf,
+    /// The backbone it was trained on: a known name or a folder [default: the name in the file]
+    #[arg(long, value_name = "NAME|FOLDER")]
+    pub backbone: Option<String>,
+    #[command(flatten)]
+    pub cache: CacheArgs,
+    /// Sequences of a batch
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    pub batch_size: usize,
+    /// Longest sequence in tokens
+    #[arg(long, default_value_t = 128, value_name = "TOKENS")]
+    pub max_length: usize,
+    /// Where to compute (see `list devices`)
+    #[arg(long, env = "ADAPTER_LAB_DEVICE", default_value_t = DeviceName::Flex)]
+    pub device: DeviceName,
+}
+
+/// A model ready to predict.
+pub struct Saved {
+    /// What the file says of itself.
+    pub info: TaskInfo,
+    /// What the task asks for.
+    pub kind: TaskKind,
+    /// The backbone.
+    pub backbone: Backbone,
+    model: TaskModel<Option<Adapter>>,
+    device: Device,
+    batch_size: usize,
+    max_length: usize,
+    fetcher: Fetcher,
+}
+
+impl SavedArgs {
+    /// Loads the file onto its backbone.
+    pub fn load(&self) -> Result<Saved> {
+        let file = TaskFile::read(&self.adapter)?;
+        let info = file.info.clone();
+        let device = self.device.open();
+        let name = self.backbone.clone().unwrap_or_else(|| info.backbone.name.clone());
+        let backbone = BackboneArgs { backbone: name, cache: self.cache.clone() }.load(&device)?;
+        let model = TaskModel::load(&backbone, file, &device)
+            .with_context(|| format!("cannot use {} with backbone `{}`", self.adapter.display(), backbone.name))?;
+        Ok(Saved {
+            kind: info.kind.parse()?,
+            info,
+            backbone,
+            model,
+            device,
+            batch_size: self.batch_size,
+            max_length: self.max_length,
+            fetcher: self.cache.fetcher(),
+        })
+    }
+}
+
+impl Saved {
+    /// The cache for texts that come again.
+    pub fn token_cache(&self) -> TokenCache {
+        token_cache(&self.fetcher)
+    }
+
+    /// The model's outputs for sequences.
+    pub fn outputs(&self, tokens: Tokenised) -> Result<Vec<Vec<f32>>> {
+        let config = &self.backbone.config;
+        Ok(outputs(&self.model, &Arc::new(tokens), config, self.batch_size, &self.device)?)
+    }
+
+    /// Predictions for texts.
+    pub fn predict(&self, examples: &[Example], cache: &TokenCache) -> Result<Vec<Prediction>> {
+        let tokens = cache.texts(examples, &self.backbone.tokenizer, self.max_length)?;
+        let rows = self.outputs(tokens)?;
+        Ok(rows.iter().map(|row| Prediction::from_outputs(self.kind, row)).collect())
+    }
+}

@@ -1,0 +1,39 @@
+//! A model's outputs for many sequences.
+
+use std::sync::Arc;
+
+use adapter_core::Insertion;
+use bert_backbone::{BatchError, BertConfig};
+use burn::tensor::Device;
+
+use crate::{HeadInput, Prefetch, TaskModel, Tokenised, batches::in_order};
+
+/// The outputs of `model` for every sequence, in their order: one row for each sequence, or for a head that reads tokens
+/// one for each token, one after the other.
+///
+/// # Errors
+/// If a sequence does not fit the network.
+pub fn outputs<I: Insertion>(
+    model: &TaskModel<I>,
+    tokens: &Arc<Tokenised>,
+    config: &BertConfig,
+    batch_size: usize,
+    device: &Device,
+) -> Result<Vec<Vec<f32>>, BatchError> {
+    let batches = in_order(tokens.len(), batch_size);
+    let mut rows = Vec::with_capacity(tokens.len());
+    for batch in Prefetch::start(tokens.clone(), batches, config.clone(), device.clone()) {
+        let packed = batch?.packed;
+        let scores = model.forward(&packed);
+        let width = scores.dims()[1];
+        let values: Vec<f32> = scores.into_data().iter::<f32>().collect();
+        match model.head().input() {
+            HeadInput::Tokens => {
+                let sequences = packed.boundaries().windows(2);
+                rows.extend(sequences.map(|pair| values[pair[0] * width..pair[1] * width].to_vec()));
+            }
+            HeadInput::Cls | HeadInput::Pooler => rows.extend(values.chunks(width).map(<[f32]>::to_vec)),
+        }
+    }
+    Ok(rows)
+}
