@@ -59,9 +59,10 @@ const STS: &str = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tse
 fn glue_tasks_read_their_own_columns(
     #[case] task: &str,
     #[case] place: &str,
-    #[case] [header, row, test_header, test_row]: [&str; 4],
-    #[case] (text, pair, target): (&str, Option<&str>, Target),
+    #[case] lines: [&str; 4],
+    #[case] expected: (&str, Option<&str>, Target),
 ) {
+    let ([header, row, test_header, test_row], (text, pair, target)) = (lines, expected);
     let root = tempfile::tempdir().unwrap();
     let (folder, suffix) = place.split_once('/').unwrap();
     let labelled = format!("{header}\n{row}");
