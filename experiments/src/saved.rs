@@ -29,9 +29,9 @@ pub struct SavedArgs {
     /// Sequences of a batch
     #[arg(long, default_value_t = 64, value_name = "N")]
     pub batch_size: usize,
-    /// Longest sequence in tokens
-    #[arg(long, default_value_t = 128, value_name = "TOKENS")]
-    pub max_length: usize,
+    /// Longest sequence in tokens [default: 128; 384 for question answering]
+    #[arg(long, value_name = "TOKENS")]
+    pub max_length: Option<usize>,
     /// Where to compute (see `list devices`)
     #[arg(long, env = "ADAPTER_LAB_DEVICE", default_value_t = DeviceName::Flex)]
     pub device: DeviceName,
@@ -48,7 +48,7 @@ pub struct Saved {
     model: TaskModel<Option<Adapter>>,
     device: Device,
     batch_size: usize,
-    max_length: usize,
+    max_length: Option<usize>,
     fetcher: Fetcher,
 }
 
@@ -87,9 +87,14 @@ impl Saved {
         Ok(outputs(&self.model, &Arc::new(tokens), config, self.batch_size, &self.device)?)
     }
 
+    /// The longest sequence: as asked for, or `usual` where the backbone can take it.
+    pub fn max_length(&self, usual: usize) -> usize {
+        self.max_length.unwrap_or(usual.min(self.backbone.config.max_position_embeddings))
+    }
+
     /// Predictions for texts.
     pub fn predict(&self, examples: &[Example], cache: &TokenCache) -> Result<Vec<Prediction>> {
-        let tokens = cache.texts(examples, &self.backbone.tokenizer, self.max_length)?;
+        let tokens = cache.texts(examples, &self.backbone.tokenizer, self.max_length(128))?;
         let rows = self.outputs(tokens)?;
         Ok(rows.iter().map(|row| Prediction::from_outputs(self.kind, row)).collect())
     }

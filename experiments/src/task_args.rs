@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use bert_backbone::Fetcher;
 use clap::{Args, ValueEnum};
-use tasks::{FileTask, SquadVersion, Task, TaskData, TaskKind, TokenCache};
+use tasks::{Dataset, FileTask, Metric, Task, TaskData, TaskKind, TokenCache};
 
 /// Which task, and where its files are.
 #[derive(Args, Clone, Debug)]
@@ -47,32 +47,43 @@ pub enum Labels {
     Several,
 }
 
-/// A task's data with what is needed to use it.
-pub struct LoadedTask {
-    /// Texts or questions.
-    pub data: TaskData,
-    /// Which SQuAD, for questions.
-    pub squad: SquadVersion,
-}
-
 impl TaskArgs {
     /// Reads the task's files; what a user should know of them goes to standard error.
-    pub fn load(&self) -> Result<LoadedTask> {
-        let (data, squad) = match self.task.strip_prefix("file:") {
-            Some(path) => (TaskData::Texts(self.file(path).load()?), SquadVersion::V1),
+    ///
+    /// `labels` are those of a model that is to be used on a file of the user's own.
+    pub fn load(&self, labels: Option<&[String]>) -> Result<TaskData> {
+        let data = match self.task.strip_prefix("file:") {
+            Some(path) => {
+                let known_labels = labels.filter(|labels| !labels.is_empty()).map(<[String]>::to_vec);
+                TaskData::Texts(FileTask { known_labels, ..self.file(path) }.load()?)
+            }
             None => {
-                let task = Task::find(&self.task)?;
-                let Some(folder) = &self.data_dir else {
-                    bail!("task `{}` needs --data-dir (or ADAPTER_LAB_DATA): the folder with its files", task.name);
-                };
-                let squad = if task.name == "squad-v2" { SquadVersion::V2 } else { SquadVersion::V1 };
-                (task.load(folder).with_context(|| format!("cannot read task `{}`", task.name))?, squad)
+                self.check()?;
+                let (task, folder) = (Task::find(&self.task)?, self.data_dir.clone().unwrap_or_default());
+                task.load(&folder).with_context(|| format!("cannot read task `{}`", task.name))?
             }
         };
         if let TaskData::Texts(dataset) = &data {
-            dataset.notes.iter().for_each(|note| eprintln!("note: {}: {note}", dataset.task));
+            print_notes(dataset);
         }
-        Ok(LoadedTask { data, squad })
+        Ok(data)
+    }
+
+    /// Checks that there is such a task and a folder to look for it, without reading it.
+    pub fn check(&self) -> Result<()> {
+        if self.task.starts_with("file:") {
+            return Ok(());
+        }
+        let task = Task::find(&self.task)?;
+        match self.data_dir {
+            Some(_) => Ok(()),
+            None => bail!("task `{}` needs --data-dir (or ADAPTER_LAB_DATA): the folder with its files", task.name),
+        }
+    }
+
+    /// The metric the task is judged by, for a known one.
+    pub fn metric(&self) -> Option<Metric> {
+        Task::find(&self.task).ok().map(|task| task.metric)
     }
 
     fn file(&self, path: &str) -> FileTask {
@@ -90,6 +101,11 @@ impl TaskArgs {
             ..FileTask::new(path)
         }
     }
+}
+
+/// Says on standard error what a user should know of a dataset.
+pub fn print_notes(dataset: &Dataset) {
+    dataset.notes.iter().for_each(|note| eprintln!("note: {}: {note}", dataset.task));
 }
 
 /// Where word pieces are kept: beside the fetched backbones.

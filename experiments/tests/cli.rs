@@ -180,7 +180,11 @@ fn eval_scores_a_file_of_ones_own_and_refuses_another_task() {
     }
     fs::write(&data, format!("text,label\n{}", rows.replace("yes", "maybe"))).unwrap();
     let other = error(&arguments);
-    assert!(other.contains("trained for classification with labels [\"yes\", \"no\"]"), "{other}");
+    assert!(other.contains("mine.csv:2: label `maybe` is not one of yes, no"), "{other}");
+    fs::write(&data, "text,label\na,no\nb,yes\n").unwrap();
+    let held = data.display().to_string();
+    let whole = ["--validation-file", &held, "--test-file", &held, "--split", "validation", "--json"];
+    assert_eq!(json(&[&arguments[..], &whole[..]].concat())["examples"], 2, "labels in another order are the same");
 }
 
 #[test]
@@ -216,6 +220,35 @@ fn predict_writes_the_glue_servers_files() {
     let written = fs::read_to_string(Path::new(&out).join("CoLA.tsv")).unwrap();
     assert!(written.starts_with("index\tprediction\n0\t"), "{written}");
     assert!(Path::new(&out).join("submission.zip").is_file());
+}
+
+#[test]
+fn one_model_writes_both_of_mnlis_files() {
+    let labels = ["contradiction", "entailment", "neutral"];
+    let (folder, backbone, file) = saved("mnli", TaskKind::Classification, &labels);
+    let mnli = folder.path().join("glue_data/MNLI");
+    fs::create_dir_all(&mnli).unwrap();
+    for name in ["train", "dev_matched", "dev_mismatched"] {
+        let rows = "sentence1\tsentence2\tgold_label\na\tb\tneutral\n";
+        fs::write(mnli.join(format!("{name}.tsv")), rows).unwrap();
+    }
+    for name in ["test_matched", "test_mismatched"] {
+        fs::write(mnli.join(format!("{name}.tsv")), "index\tsentence1\tsentence2\n0\ta\tb\n").unwrap();
+    }
+    let (data, out) = (folder.path().display().to_string(), folder.path().join("out").display().to_string());
+    json(&[
+        "predict",
+        "--adapter",
+        &file,
+        "--backbone",
+        &backbone,
+        "--data-dir",
+        &data,
+        "--submission",
+        &out,
+        "--json",
+    ]);
+    assert!(["MNLI-m.tsv", "MNLI-mm.tsv"].iter().all(|name| Path::new(&out).join(name).is_file()));
 }
 
 #[test]

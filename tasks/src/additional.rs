@@ -47,7 +47,7 @@ enum Label {
     ColumnWithout(&'static str, &'static str),
     /// The answer to a question, whose column starts so; not its confidence, gold or original.
     Question(&'static str),
-    /// The column's first letter, yes or no; other rows are dropped.
+    /// `Y` or `Yes`, `N` or `No`; other rows are dropped.
     YesOrNo(&'static str),
     /// Below or above 5; other rows are dropped.
     Positivity(&'static str),
@@ -144,18 +144,27 @@ impl Additional {
 
     pub fn load(&self, task: &str, data: &Path) -> Result<Dataset, DataError> {
         let path = self.path(data);
-        let parts = match self.divided_news(data) {
+        let (parts, dropped) = match self.divided_news(data) {
             Some(files) => {
+                let mut dropped = 0;
                 let [train, validation, test] = files.map(|file| {
                     let text = read_text(&file, Encoding::Utf8)?;
                     let table = Table::parse(&file, &text, Format::Tsv, None, Ragged::Refuse)?;
-                    labelled(&table, "TITLE", None, Label::Column("CATEGORY"))
+                    let (rows, others) = labelled(&table, "TITLE", None, Label::Column("CATEGORY"))?;
+                    dropped += others;
+                    Ok::<_, DataError>(rows)
                 });
-                [train?, validation?, test?]
+                ([train?, validation?, test?], dropped)
             }
-            None => split(self.read(&path)?, SPLIT_SEED),
+            None => {
+                let (rows, dropped) = self.read(&path)?;
+                (split(rows, SPLIT_SEED), dropped)
+            }
         };
         let mut dataset = number_classes(task, parts);
+        if dropped > 0 {
+            dataset.notes.push(format!("{dropped} rows without a usable label or text left out"));
+        }
         let sizes = [&dataset.train, &dataset.validation, &dataset.test].map(Vec::len);
         if sizes != self.sizes {
             dataset.notes.push(format!("train/validation/test sizes are {sizes:?}, the paper's {:?}", self.sizes));
@@ -166,7 +175,8 @@ impl Additional {
         Ok(dataset)
     }
 
-    fn read(&self, path: &Path) -> Result<Vec<Labelled>, DataError> {
+    /// The usable rows, and the number of others.
+    fn read(&self, path: &Path) -> Result<(Vec<Labelled>, usize), DataError> {
         let tab_separated = |columns: &[&str], text, label| {
             let contents = read_text(path, Encoding::Utf8)?;
             let table = Table::parse(path, &contents, Format::Tsv, Some(columns), Ragged::Refuse)?;
@@ -183,12 +193,12 @@ impl Additional {
                 let columns = ["id", "title", "url", "publisher", "category", "story", "hostname", "timestamp"];
                 tab_separated(&columns, "title", "category")
             }
-            Source::Newsgroups => read_newsgroups(path),
+            Source::Newsgroups => Ok((read_newsgroups(path)?, 0)),
         }
     }
 }
 
-fn labelled(table: &Table, text: &str, pair: Option<&str>, label: Label) -> Result<Vec<Labelled>, DataError> {
+fn labelled(table: &Table, text: &str, pair: Option<&str>, label: Label) -> Result<(Vec<Labelled>, usize), DataError> {
     let text = table.column(text)?;
     let pair = pair.map(|pair| table.column(pair)).transpose()?;
     let label_column = match label {
@@ -227,7 +237,9 @@ fn labelled(table: &Table, text: &str, pair: Option<&str>, label: Label) -> Resu
             label,
         })
     });
-    Ok(rows.collect())
+    let rows: Vec<Labelled> = rows.collect();
+    let dropped = table.rows.len() - rows.len();
+    Ok((rows, dropped))
 }
 
 fn read_newsgroups(path: &Path) -> Result<Vec<Labelled>, DataError> {

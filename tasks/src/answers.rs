@@ -33,7 +33,7 @@ fn normalise(text: &str) -> Vec<String> {
     words.split(is_space).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-/// F1 of two bags of words; 1 if both are empty, 0 if one is.
+/// F1 of two bags of words; 1 if both are empty, 0 if one is (the rule of v2.0's evaluation; v1.1's knows no empty answers).
 fn word_f1(prediction: &[String], gold: &[String]) -> f64 {
     if prediction.is_empty() || gold.is_empty() {
         return if prediction == gold { 1.0 } else { 0.0 };

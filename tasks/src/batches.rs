@@ -66,6 +66,7 @@ pub struct NumberedBatch {
 /// Makes batches on a thread of its own, a few ahead of whoever takes them.
 pub struct Prefetch {
     ready: Receiver<Result<NumberedBatch, BatchError>>,
+    thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Prefetch {
@@ -80,7 +81,7 @@ impl Prefetch {
         device: Device,
     ) -> Self {
         let (send, ready) = sync_channel(Self::AHEAD);
-        thread::spawn(move || {
+        let thread = thread::spawn(move || {
             for examples in batches {
                 let sequences: Vec<_> = examples.iter().map(|&example| tokens.sequence(example)).collect();
                 let packed = PackedBatch::new(&sequences, &config, &device);
@@ -90,7 +91,7 @@ impl Prefetch {
                 }
             }
         });
-        Self { ready }
+        Self { ready, thread: Some(thread) }
     }
 }
 
@@ -98,7 +99,14 @@ impl Iterator for Prefetch {
     type Item = Result<NumberedBatch, BatchError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.ready.recv().ok()
+        let next = self.ready.recv().ok();
+        if next.is_none()
+            && let Some(Err(panic)) = self.thread.take().map(thread::JoinHandle::join)
+        {
+            // Not the end of the data: the thread failed.
+            std::panic::resume_unwind(panic);
+        }
+        next
     }
 }
 

@@ -56,7 +56,7 @@ pub fn evaluate(
     examples: &[Example],
 ) -> BTreeMap<Metric, f64> {
     assert_eq!(predictions.len(), examples.len(), "one prediction for each example");
-    let mut pairs = predictions.iter().zip(examples);
+    let pairs = predictions.iter().zip(examples);
     match kind {
         TaskKind::Classification => {
             let (predicted, gold): (Vec<_>, Vec<_>) = pairs
@@ -94,7 +94,7 @@ pub fn evaluate(
             // Every label is a yes-or-no question of its own; accuracy is that of the whole set.
             let mut label_f1 = vec![(0usize, 0usize); classes];
             let (mut right, mut total) = (0usize, 0usize);
-            for pair in pairs.by_ref() {
+            for pair in pairs {
                 if let (Prediction::Labels(predicted, _), Some(Target::Labels(gold))) = (pair.0, &pair.1.target) {
                     let mut gold = gold.clone();
                     gold.sort_unstable();

@@ -25,6 +25,8 @@ pub struct FileTask {
     pub validation_file: Option<PathBuf>,
     /// Examples to report on.
     pub test_file: Option<PathBuf>,
+    /// The labels and their order, where they are known already; otherwise the training file tells.
+    pub known_labels: Option<Vec<String>>,
     /// Decides which examples are held back where a file is not given.
     pub split_seed: u64,
 }
@@ -40,6 +42,7 @@ impl FileTask {
             kind: TaskKind::Classification,
             validation_file: None,
             test_file: None,
+            known_labels: None,
             split_seed: 0,
         }
     }
@@ -54,7 +57,7 @@ impl FileTask {
             return Err(DataError::Request("a file cannot hold a span task; use SQuAD's format".to_owned()));
         }
         let rows = self.read(&self.path)?;
-        let labels = self.labels(&rows);
+        let labels = self.known_labels.clone().unwrap_or_else(|| self.labels(&rows));
         let examples = |rows: Vec<Raw>, path: &Path| -> Result<Vec<Example>, DataError> {
             rows.into_iter().map(|row| self.example(row, &labels, path)).collect()
         };
@@ -81,22 +84,35 @@ impl FileTask {
             }
         };
         if train.is_empty() || validation.is_empty() {
-            let problem = "too few rows: at least 10 are needed to hold some back for validation";
+            let problem = "too few rows to hold some back for validation; give --validation-file";
             return Err(content_error(&self.path, None, problem));
         }
-        let name = self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Dataset { task: name, kind: self.kind, labels, train, validation, test, notes: Vec::new() })
+        let name = self.path.file_stem().unwrap_or_default().to_string_lossy();
+        Ok(Dataset {
+            task: format!("file:{name}"),
+            kind: self.kind,
+            labels,
+            train,
+            validation,
+            test,
+            notes: Vec::new(),
+        })
     }
 
     fn read(&self, path: &Path) -> Result<Vec<Raw>, DataError> {
-        let format = match path.extension().and_then(|extension| extension.to_str()) {
-            Some("csv") => Format::Csv,
-            Some("tsv") => Format::Tsv,
-            Some("jsonl") => Format::JsonLines,
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        let contents = || read_text(path, Encoding::Utf8);
+        let table = match extension {
+            Some("csv") => Table::parse(path, &contents()?, Format::Csv, None, Ragged::Refuse)?,
+            Some("tsv") => Table::parse(path, &contents()?, Format::Tsv, None, Ragged::Refuse)?,
+            Some("jsonl") => {
+                let pair = self.pair_column.as_deref();
+                let wanted: Vec<&str> =
+                    [self.text_column.as_str(), &self.label_column].into_iter().chain(pair).collect();
+                Table::parse_json_lines(path, &contents()?, &wanted)?
+            }
             _ => return Err(content_error(path, None, "the name must end in .csv, .tsv or .jsonl")),
         };
-        let text = read_text(path, Encoding::Utf8)?;
-        let table = Table::parse(path, &text, format, None, Ragged::Refuse)?;
         let text = table.column(&self.text_column)?;
         let pair = self.pair_column.as_ref().map(|pair| table.column(pair)).transpose()?;
         let label = table.column(&self.label_column)?;
@@ -126,10 +142,20 @@ impl FileTask {
     fn cell_labels(&self, cell: &str) -> Vec<String> {
         match self.kind {
             TaskKind::Classification => vec![cell.to_owned()],
-            TaskKind::MultiLabel => serde_json::from_str(cell).unwrap_or_else(|_| {
-                let parts = cell.split('|').map(str::trim).filter(|part| !part.is_empty());
-                parts.map(str::to_owned).collect()
-            }),
+            TaskKind::MultiLabel => {
+                let mut labels: Vec<String> = match serde_json::from_str::<Vec<serde_json::Value>>(cell) {
+                    Ok(list) => {
+                        let plain =
+                            |value: serde_json::Value| value.as_str().map(str::to_owned).unwrap_or(value.to_string());
+                        list.into_iter().map(plain).collect()
+                    }
+                    Err(_) => cell.split('|').map(|part| part.trim().to_owned()).collect(),
+                };
+                labels.retain(|label| !label.is_empty());
+                let mut seen = std::collections::HashSet::new();
+                labels.retain(|label| seen.insert(label.clone()));
+                labels
+            }
             TaskKind::Regression | TaskKind::Span => Vec::new(),
         }
     }
@@ -137,9 +163,7 @@ impl FileTask {
     fn example(&self, row: Raw, labels: &[String], path: &Path) -> Result<Example, DataError> {
         let number = |label: &String| {
             labels.iter().position(|known| known == label).ok_or_else(|| {
-                let known = labels.join(", ");
-                let train = self.path.display();
-                content_error(path, row.line, format!("label `{label}` is not in {train}, which has {known}"))
+                content_error(path, row.line, format!("label `{label}` is not one of {}", labels.join(", ")))
             })
         };
         let target = match self.kind {

@@ -152,7 +152,8 @@ impl Glue {
     fn read(&self, path: &Path, has_labels: bool, notes: &mut Vec<String>) -> Result<Vec<Example>, DataError> {
         let text = read_text(path, Encoding::Utf8)?;
         let columns = self.columns.filter(|_| has_labels);
-        let table = Table::parse(path, &text, Format::Tsv, columns, self.ragged)?;
+        let ragged = if path.ends_with("train.tsv") { self.ragged } else { Ragged::Refuse };
+        let table = Table::parse(path, &text, Format::Tsv, columns, ragged)?;
         if table.ragged > 0 {
             notes.push(format!("{}: {} rows with missing cells left out", path.display(), table.ragged));
         }
@@ -179,8 +180,8 @@ impl Glue {
 
     fn target(&self, cell: &str) -> Result<Target, String> {
         if self.labels.is_empty() {
-            let score: f32 = cell.parse().map_err(|_| format!("`{cell}` is no score"))?;
-            return Ok(Target::Score(score));
+            let score = cell.parse::<f32>().ok().filter(|score| score.is_finite());
+            return score.map(Target::Score).ok_or_else(|| format!("`{cell}` is no score"));
         }
         let class = self.labels.iter().position(|label| *label == cell);
         class.map(Target::Class).ok_or_else(|| format!("label `{cell}`, expected one of {}", self.labels.join(", ")))

@@ -10,7 +10,7 @@ pub struct MaskConfig {
     pub share: f64,
     /// Share of those that show `[MASK]`.
     pub masked: f64,
-    /// Share of those that show any other token; the rest shows itself.
+    /// Share of those that show a token drawn from the whole vocabulary; the rest shows itself.
     pub replaced: f64,
     /// The number of `[MASK]`.
     pub mask_id: u32,

@@ -1,4 +1,4 @@
-//! Scores of predictions, each defined for every input.
+//! Scores of predictions, each defined for every finite input.
 //!
 //! Where a ratio has nothing below its line (nothing predicted, constant scores, no examples) the score is 0, as in
 //! the GLUE evaluation. All scores are fractions: 1 is perfect.

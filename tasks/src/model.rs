@@ -12,6 +12,8 @@ use burn::{
     tensor::{Device, Tensor},
 };
 
+use crate::{TaskKind, UnknownKind};
+
 /// What a head reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HeadInput {
@@ -98,6 +100,12 @@ pub enum ModelError {
     /// A per-task file that names a head this program does not know.
     #[error(transparent)]
     Head(#[from] UnknownHeadInput),
+    /// A per-task file whose parts do not fit each other.
+    #[error("the per-task file is at odds with itself: {0}")]
+    Inconsistent(String),
+    /// A per-task file that names a kind of task this program does not know.
+    #[error(transparent)]
+    Kind(#[from] UnknownKind),
     /// A per-task file whose adapters do not fit the backbone.
     #[error(transparent)]
     Adapter(#[from] AdapterConfigError),
@@ -176,7 +184,18 @@ impl TaskModel<Option<Adapter>> {
         let bert = backbone.bert.clone();
         let bert = bert.insert(|place| adapter.as_ref().and_then(|a| a.init(place, hidden, init, device)));
         let outputs = file.shape("head.bias").map_or(0, |shape| shape.iter().product());
-        let head = Head::new(hidden, outputs, file.info.head.parse()?, init, device);
+        let (kind, labels): (TaskKind, usize) = (file.info.kind.parse()?, file.info.labels.len());
+        let input: HeadInput = file.info.head.parse()?;
+        let expected = match kind {
+            TaskKind::Classification | TaskKind::MultiLabel => labels,
+            TaskKind::Regression => 1,
+            TaskKind::Span => 2,
+        };
+        if outputs != expected || (kind == TaskKind::Span) != (input == HeadInput::Tokens) {
+            let problem = format!("a {kind} head on {input} with {outputs} outputs and {labels} labels");
+            return Err(ModelError::Inconsistent(problem));
+        }
+        let head = Head::new(hidden, outputs, input, init, device);
         Ok(file.apply(Self::new(bert, head)?, &backbone.id())?)
     }
 }

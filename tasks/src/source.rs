@@ -110,8 +110,6 @@ pub(crate) enum Format {
     Tsv,
     /// Commas, with quoting.
     Csv,
-    /// One JSON object a line.
-    JsonLines,
 }
 
 /// A table of text: named columns, and rows with the lines they came from.
@@ -151,7 +149,6 @@ impl Table {
         let mut table = match format {
             Format::Tsv => Self::parse_tsv(path, text, columns),
             Format::Csv => Self::parse_csv(path, text, columns)?,
-            Format::JsonLines => Self::parse_json_lines(path, text)?,
         };
         let expected = table.columns.len();
         let uneven = table.rows.iter().find(|row| row.cells.len() != expected);
@@ -188,38 +185,43 @@ impl Table {
     fn parse_csv(path: &Path, text: &str, columns: Option<Vec<String>>) -> Result<Self, DataError> {
         let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
         let mut rows = Vec::new();
+        let (mut counted, mut line) = (0, 1);
         for record in reader.records() {
-            let record = record.map_err(|error| {
-                let line = error.position().map(|position| position.line() as usize);
-                content_error(path, line, error.to_string())
-            })?;
-            let line = record.position().map_or(0, |position| position.line() as usize);
+            let record = record.map_err(|error| content_error(path, line, error.to_string()))?;
+            let mut start = record.position().map_or(0, |position| position.byte() as usize);
+            // The reader leaves a line's end to the record that follows.
+            start += text.as_bytes()[start..].iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+            line += text.as_bytes()[counted..start].iter().filter(|&&byte| byte == b'\n').count();
+            counted = start;
             rows.push(Row { line, cells: record.iter().map(str::to_owned).collect() });
         }
-        let columns = match columns {
-            Some(columns) => columns,
-            None => rows.remove(0).cells,
+        let columns = match (columns, rows.is_empty()) {
+            (Some(columns), _) => columns,
+            (None, false) => rows.remove(0).cells,
+            (None, true) => return Err(content_error(path, None, "the file is empty")),
         };
         Ok(Self { path: path.to_owned(), columns, rows, ragged: 0 })
     }
 
-    fn parse_json_lines(path: &Path, text: &str) -> Result<Self, DataError> {
-        let mut columns: Option<Vec<String>> = None;
+    /// Parses a JSON object a line, of which only the `wanted` values matter.
+    pub fn parse_json_lines(path: &Path, text: &str, wanted: &[&str]) -> Result<Self, DataError> {
         let mut rows = Vec::new();
         for (line, number) in text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty()) {
             let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line)
                 .map_err(|error| content_error(path, number, format!("not a JSON object: {error}")))?;
-            let columns = columns.get_or_insert_with(|| object.keys().cloned().collect());
-            let cell = |name: &String| match object.get(name) {
+            let cell = |name: &&str| match object.get(*name) {
                 Some(serde_json::Value::String(text)) => Ok(text.clone()),
                 Some(serde_json::Value::Null) | None => {
-                    Err(content_error(path, number, format!("no value for `{name}`")))
+                    let there: Vec<&str> = object.keys().map(String::as_str).collect();
+                    let problem = format!("no value for `{name}`; there are: {}", there.join(", "));
+                    Err(content_error(path, number, problem))
                 }
                 Some(value) => Ok(value.to_string()),
             };
-            rows.push(Row { line: number, cells: columns.iter().map(cell).collect::<Result<_, _>>()? });
+            rows.push(Row { line: number, cells: wanted.iter().map(cell).collect::<Result<_, _>>()? });
         }
-        Ok(Self { path: path.to_owned(), columns: columns.unwrap_or_default(), rows, ragged: 0 })
+        let columns = wanted.iter().map(|&name| name.to_owned()).collect();
+        Ok(Self { path: path.to_owned(), columns, rows, ragged: 0 })
     }
 
     /// The place of the column called `name`.

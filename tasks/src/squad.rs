@@ -51,6 +51,8 @@ impl SquadVersion {
 /// A task's questions.
 #[derive(Clone, Debug)]
 pub struct Questions {
+    /// Which SQuAD.
+    pub version: SquadVersion,
     /// Questions to train on.
     pub train: Vec<Question>,
     /// Questions to choose by and to report on.
@@ -64,7 +66,7 @@ impl Questions {
     /// If a file cannot be read or is not SQuAD's.
     pub fn load(version: SquadVersion, data: &Path) -> Result<Self, DataError> {
         let [train, validation] = version.files(data);
-        Ok(Self { train: read_squad(&train)?, validation: read_squad(&validation)? })
+        Ok(Self { version, train: read_squad(&train)?, validation: read_squad(&validation)? })
     }
 }
 

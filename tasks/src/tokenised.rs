@@ -3,6 +3,7 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use adapter_core::write_atomically;
@@ -143,10 +144,28 @@ impl TokenCache {
         if let Some(cached) = CachedFile::open(&path).and_then(|file| read(&file)) {
             return Ok(cached);
         }
+        // A folder that cannot be made is found before the work is done.
+        fs::create_dir_all(folder).map_err(|reason| TokeniseError::Cache { path: folder.clone(), reason })?;
+        sweep(folder);
         let made = make()?;
         let written = encode_columns(&columns(&made)).and_then(|bytes| write_atomically(&path, &bytes));
         written.map_err(|reason| TokeniseError::Cache { path, reason })?;
         Ok(made)
+    }
+}
+
+/// Removes temporary files that a process killed long ago left; whoever still writes has a newer one.
+fn sweep(folder: &Path) {
+    let is_old = |path: &Path| {
+        let age = fs::metadata(path).and_then(|file| file.modified()).map(|time| time.elapsed().unwrap_or_default());
+        age.is_ok_and(|age| age > Duration::from_secs(24 * 3600))
+    };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    for path in entries.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".tmp"))) {
+        if is_old(&path) {
+            // Another process may have been faster.
+            let _ = fs::remove_file(path);
+        }
     }
 }
 

@@ -94,31 +94,32 @@ fn majority_accuracy_is_the_share_of_the_most_frequent_class() {
     assert_eq!(majority_accuracy(&[]), 0.0);
 }
 
-/// A file in the original format with enough rows to be divided, the number of usable rows and the classes.
+/// A file in the original format with enough rows to be divided, the number of usable rows, the classes, and one of the examples.
 #[rstest]
-#[case("airline", "crowdflower_airline/Airline-Sentiment-2-w-AA.csv", csv("id,airline_sentiment,airline_sentiment:confidence,text", &["1,neutral,1,\"a, b\"", "2,negative,0.5,\"two\nlines\"", "3,positive,1,c"]), 30, &["negative", "neutral", "positive"])]
-#[case("corporate-messaging", "crowdflower_corporate_messaging/Corporate-messaging-DFE.csv", csv("\u{feff}id,category,text", &["1,Action,a", "2,Dialogue,b"]), 20, &["Action", "Dialogue"])]
-#[case("disasters", "crowdflower_disasters/socialmedia-disaster-tweets-DFE.csv", latin1(csv("id,choose_one,text", &["1,Relevant,\u{e9}a", "2,Not Relevant,b", "3,Can't Decide,c"])), 20, &["Not Relevant", "Relevant"])]
-#[case("economic-news", "crowdflower_economic_news/Full-Economic-News-DFE-839861.csv", latin1(csv("id,relevance,headline,text", &["1,yes,h\u{e9},a", "2,no,h,b", "3,not sure,h,c"])), 20, &["no", "yes"])]
-#[case("emotion", "crowdflower_emotion/text_emotion.csv", csv("tweet_id,sentiment,author,content", &["1,empty,x,a", "2,worry,y,\"b \"\"c\"\"\""]), 20, &["empty", "worry"])]
-#[case("global-warming", "crowdflower_global_warming/1377884570_tweet_global_warming.csv", csv("tweet,existence", &["a,Yes", "b,Y", "c,No", "d,N", "e,N/A", "f,"]), 40, &["no", "yes"])]
-#[case("political-audience", "crowdflower_political/political_media_full.csv", latin1(csv("audience,bias,message,text", &["national,partisan,policy,\u{e9}", "constituency,neutral,attack,b"])), 20, &["constituency", "national"])]
-#[case("political-bias", "crowdflower_political/political_media_full.csv", latin1(csv("audience,bias,message,text", &["national,partisan,policy,\u{e9}", "constituency,neutral,attack,b"])), 20, &["neutral", "partisan"])]
-#[case("political-message", "crowdflower_political/political_media_full.csv", latin1(csv("audience,bias,message,text", &["national,partisan,policy,\u{e9}", "constituency,neutral,attack,b"])), 20, &["attack", "policy"])]
-#[case("primary-emotions", "crowdflower_primary_emotions/primary-plutchik-wheel-DFE.csv", csv("id,emotion,sentence", &["1,Joy,a", "2,Fear,b"]), 20, &["Fear", "Joy"])]
-#[case("progressive-opinion", "crowdflower_progressive/progressive-tweet-sentiment.csv", csv("orig_q2_x,q1_stance,q1_stance:confidence,q2_opinion,q2_opinion:confidence,q2_opinion_gold,target,tweet", &["o,for,1,explicit,1,g,HC,a", "o,against,1,implicit,1,g,HC,b"]), 20, &["explicit", "implicit"])]
-#[case("progressive-stance", "crowdflower_progressive/progressive-tweet-sentiment.csv", csv("orig_q2_x,q1_stance,q1_stance:confidence,q2_opinion,q2_opinion:confidence,q2_opinion_gold,target,tweet", &["o,for,1,explicit,1,g,HC,a", "o,against,1,implicit,1,g,HC,b"]), 20, &["against", "for"])]
-#[case("us-economic-performance", "crowdflower_us_economic_performance/us-economic-newspaper.csv", latin1(csv("id,positivity,text", &["1,3,\u{e9}", "2,7,b", "3,5,c", "4,,d"])), 20, &["negative", "positive"])]
-#[case("customer-complaints", "customer_complaints/consumer_complaints.csv", csv("Issue,Consumer complaint narrative", &["Loan,I paid", "Debt,They called", "Loan,"]), 20, &["Debt", "Loan"])]
-#[case("sms-spam", "sms_spam/SMSSpamCollection", "ham\tHi \"you\nspam\tWIN £100\n".repeat(10).into_bytes(), 20, &["ham", "spam"])]
-#[case("news-aggregator", "news_aggregator/newsCorpora.csv", "1\tFed \"may act\tu\tp\tb\ts\th\t1\n2\tFilm out\tu\tp\te\ts\th\t1\n".repeat(10).into_bytes(), 20, &["b", "e"])]
-#[case("20-newsgroups", "20newsgroups/20news-bydate.tar.gz", newsgroups(), 12, &["alt.atheism", "sci.space"])]
+#[case("airline", "crowdflower_airline/Airline-Sentiment-2-w-AA.csv", csv("id,airline_sentiment,airline_sentiment:confidence,text", &["1,neutral,1,\"a, b\"", "2,negative,0.5,\"two\nlines\"", "3,positive,1,c"]), 30, &["negative", "neutral", "positive"], ("a, b", None, "neutral"))]
+#[case("corporate-messaging", "crowdflower_corporate_messaging/Corporate-messaging-DFE.csv", csv("\u{feff}id,category,text", &["1,Action,a", "2,Dialogue,b"]), 20, &["Action", "Dialogue"], ("a", None, "Action"))]
+#[case("disasters", "crowdflower_disasters/socialmedia-disaster-tweets-DFE.csv", latin1(csv("id,choose_one,text", &["1,Relevant,\u{e9}a", "2,Not Relevant,b", "3,Can't Decide,c"])), 20, &["Not Relevant", "Relevant"], ("\u{e9}a", None, "Relevant"))]
+#[case("economic-news", "crowdflower_economic_news/Full-Economic-News-DFE-839861.csv", latin1(csv("id,relevance,headline,text", &["1,yes,h\u{e9},a", "2,no,h,b", "3,not sure,h,c"])), 20, &["no", "yes"], ("h\u{e9}", Some("a"), "yes"))]
+#[case("emotion", "crowdflower_emotion/text_emotion.csv", csv("tweet_id,sentiment,author,content", &["1,empty,x,a", "2,worry,y,\"b \"\"c\"\"\""]), 20, &["empty", "worry"], ("b \"c\"", None, "worry"))]
+#[case("global-warming", "crowdflower_global_warming/1377884570_tweet_global_warming.csv", csv("tweet,existence", &["a,Yes", "b,Y", "c,No", "d,N", "e,N/A", "f,"]), 40, &["no", "yes"], ("c", None, "no"))]
+#[case("political-audience", "crowdflower_political/political_media_full.csv", latin1(csv("audience,bias,message,text", &["national,partisan,policy,\u{e9}", "constituency,neutral,attack,b"])), 20, &["constituency", "national"], ("\u{e9}", None, "national"))]
+#[case("political-bias", "crowdflower_political/political_media_full.csv", latin1(csv("audience,bias,message,text", &["national,partisan,policy,\u{e9}", "constituency,neutral,attack,b"])), 20, &["neutral", "partisan"], ("\u{e9}", None, "partisan"))]
+#[case("political-message", "crowdflower_political/political_media_full.csv", latin1(csv("audience,bias,message,text", &["national,partisan,policy,\u{e9}", "constituency,neutral,attack,b"])), 20, &["attack", "policy"], ("\u{e9}", None, "policy"))]
+#[case("primary-emotions", "crowdflower_primary_emotions/primary-plutchik-wheel-DFE.csv", csv("id,emotion,sentence", &["1,Joy,a", "2,Fear,b"]), 20, &["Fear", "Joy"], ("a", None, "Joy"))]
+#[case("progressive-opinion", "crowdflower_progressive/progressive-tweet-sentiment.csv", csv("orig_q2_x,q1_stance,q1_stance:confidence,q2_opinion,q2_opinion:confidence,q2_opinion_gold,target,tweet", &["o,for,1,explicit,1,g,HC,a", "o,against,1,implicit,1,g,HC,b"]), 20, &["explicit", "implicit"], ("a", Some("HC"), "explicit"))]
+#[case("progressive-stance", "crowdflower_progressive/progressive-tweet-sentiment.csv", csv("orig_q2_x,q1_stance,q1_stance:confidence,q2_opinion,q2_opinion:confidence,q2_opinion_gold,target,tweet", &["o,for,1,explicit,1,g,HC,a", "o,against,1,implicit,1,g,HC,b"]), 20, &["against", "for"], ("a", Some("HC"), "for"))]
+#[case("us-economic-performance", "crowdflower_us_economic_performance/us-economic-newspaper.csv", latin1(csv("id,positivity,text", &["1,3,\u{e9}", "2,7,b", "3,5,c", "4,,d"])), 20, &["negative", "positive"], ("\u{e9}", None, "negative"))]
+#[case("customer-complaints", "customer_complaints/consumer_complaints.csv", csv("Issue,Consumer complaint narrative", &["Loan,I paid", "Debt,They called", "Loan,"]), 20, &["Debt", "Loan"], ("I paid", None, "Loan"))]
+#[case("sms-spam", "sms_spam/SMSSpamCollection", "ham\tHi \"you\nspam\tWIN £100\n".repeat(10).into_bytes(), 20, &["ham", "spam"], ("Hi \"you", None, "ham"))]
+#[case("news-aggregator", "news_aggregator/newsCorpora.csv", "1\tFed \"may act\tu\tp\tb\ts\th\t1\n2\tFilm out\tu\tp\te\ts\th\t1\n".repeat(10).into_bytes(), 20, &["b", "e"], ("Fed \"may act", None, "b"))]
+#[case("20-newsgroups", "20newsgroups/20news-bydate.tar.gz", newsgroups(), 12, &["alt.atheism", "sci.space"], ("From: x\n\ncaf\u{e9}", None, "sci.space"))]
 fn additional_tasks_read_their_original_files(
     #[case] task: &str,
     #[case] file: &str,
     #[case] contents: Vec<u8>,
     #[case] rows: usize,
     #[case] labels: &[&str],
+    #[case] expected: (&str, Option<&str>, &str),
 ) {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), &format!("additional/{file}"), contents);
@@ -127,7 +128,13 @@ fn additional_tasks_read_their_original_files(
     assert_eq!(parts.map(Vec::len), [rows * 8 / 10, (rows - rows * 8 / 10) / 2, (rows - rows * 8 / 10).div_ceil(2)]);
     assert_eq!(dataset.labels, labels);
     assert!(parts.iter().flat_map(|part| part.iter()).all(|example| matches!(example.target, Some(Target::Class(_)))));
-    assert!(dataset.notes[0].contains("the paper's"), "a difference from the paper is said: {:?}", dataset.notes);
+    let class = labels.iter().position(|label| *label == expected.2).map(Target::Class);
+    let is_expected = |e: &Example| e.text == expected.0 && e.pair.as_deref() == expected.1 && e.target == class;
+    assert!(parts.iter().flat_map(|part| part.iter()).any(is_expected), "{:?}", dataset.train);
+    let said = |what: &str| dataset.notes.iter().any(|note| note.contains(what));
+    assert!(said("the paper's"), "a difference from the paper is said: {:?}", dataset.notes);
+    let drops = ["disasters", "economic-news", "global-warming", "us-economic-performance", "customer-complaints"];
+    assert_eq!(said("rows without a usable label or text"), drops.contains(&task), "{:?}", dataset.notes);
     assert_eq!(load(&root, task), dataset, "the division is fixed");
 }
 
@@ -241,7 +248,7 @@ fn a_file_of_ones_own_is_read_in_every_format(#[case] name: &str, #[case] train:
     assert_eq!(dataset.labels, ["yes", "no"], "in the order of the file");
     assert_eq!(dataset.train.iter().map(|e| e.text.as_str()).collect::<Vec<_>>(), ["a, b", "c"]);
     assert_eq!(dataset.validation[0].target, Some(Target::Class(0)));
-    assert_eq!(dataset.task, "my");
+    assert_eq!(dataset.task, "file:my");
 }
 
 #[test]
@@ -291,6 +298,13 @@ fn scores_and_several_labels_are_read_too() {
     "my.jsonl:2: no value for `label`"
 )]
 #[case::few("my.csv", "text,label\na,x\n", "too few rows")]
+#[case::carriage_returns("my.csv", "text,label\r\n\"a\r\nb\",x\r\n\r\nc\r\n", "my.csv:5: 1 cells, expected 2")]
+#[case::two_marks("my.csv", "\u{feff}\u{feff}", "the file is empty")]
+#[case::json_column(
+    "my.jsonl",
+    "{\"words\": \"a\", \"label\": \"x\"}\n",
+    "my.jsonl:1: no value for `text`; there are: label, words"
+)]
 #[case::empty("my.csv", "", "the file is empty")]
 #[case::absent("other.csv", "", "No such file")]
 fn a_wrong_file_of_ones_own_is_explained(#[case] name: &str, #[case] contents: &str, #[case] message: &str) {
@@ -311,5 +325,32 @@ fn a_label_that_training_never_saw_is_refused_with_its_line() {
     let task =
         FileTask { validation_file: held.clone(), test_file: held, ..FileTask::new(root.path().join("train.csv")) };
     let error = task.load().unwrap_err().to_string();
-    assert!(error.contains("held.csv:3: label `z` is not in") && error.contains("which has x, y"), "{error}");
+    assert!(error.contains("held.csv:3: label `z` is not one of x, y"), "{error}");
+}
+
+#[test]
+fn values_that_nobody_asks_for_may_be_missing_and_labels_may_be_numbers() {
+    let root = tempfile::tempdir().unwrap();
+    let rows = "{\"text\": \"a\", \"label\": [1, 2, 2], \"note\": null}\n{\"label\": [\"2\"], \"text\": \"b\"}\n";
+    write(root.path(), "my.jsonl", rows);
+    let path = root.path().join("my.jsonl");
+    let held = Some(path.clone());
+    let kind = TaskKind::MultiLabel;
+    let task = FileTask { kind, validation_file: held.clone(), test_file: held, ..FileTask::new(path) };
+    let dataset = task.load().unwrap();
+    assert_eq!(dataset.labels, ["1", "2"]);
+    assert_eq!(dataset.train[0].target, Some(Target::Labels(vec![0, 1])));
+    assert_eq!(dataset.train[1].target, Some(Target::Labels(vec![1])));
+    let reversed = FileTask { known_labels: Some(vec!["2".to_owned(), "1".to_owned()]), ..task }.load().unwrap();
+    assert_eq!(reversed.train[1].target, Some(Target::Labels(vec![0])), "known labels keep their order");
+}
+
+#[test]
+fn a_broken_row_of_qqps_test_file_is_an_error() {
+    let root = tempfile::tempdir().unwrap();
+    let labelled = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t1\t2\ta\tb\t1\n";
+    write(root.path(), "glue_data/QQP/train.tsv", labelled);
+    write(root.path(), "glue_data/QQP/dev.tsv", labelled);
+    write(root.path(), "glue_data/QQP/test.tsv", "id\tquestion1\tquestion2\n0\ta\tb\n1\tbroken\n");
+    assert!(error(&root, "qqp").contains("test.tsv:3: 2 cells, expected 3"), "{}", error(&root, "qqp"));
 }

@@ -174,3 +174,23 @@ fn no_answer_is_given_only_where_there_may_be_none(
     let config = AnswerConfig { version, null_threshold, ..AnswerConfig::default() };
     assert_eq!(best_answers(&questions, &windows, &scores, config)[0].is_empty(), nothing);
 }
+
+#[test]
+fn windows_come_from_the_cache_and_another_answer_is_another_entry() {
+    let (folder, tokenizer) = (tempfile::tempdir().unwrap(), tokenizer());
+    let cache = TokenCache::new(folder.path());
+    let get = |answer| {
+        let questions = [question("who?", "the cat sat on the mat and the dog sat on it", Some(answer))];
+        cache.windows(&questions, &tokenizer, WindowConfig { max_length: 12, stride: 4, max_question: 8 }).unwrap()
+    };
+    let written = || {
+        let entries = fs::read_dir(folder.path()).unwrap();
+        entries.map(|entry| entry.unwrap().metadata().unwrap().modified().unwrap()).collect::<Vec<_>>()
+    };
+    let made = get("dog");
+    let before = written();
+    assert_eq!(get("dog"), made);
+    assert_eq!(written(), before, "the second time it is read, not made");
+    assert_ne!(get("cat"), made);
+    assert_eq!(written().len(), 2);
+}

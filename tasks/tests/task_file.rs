@@ -196,6 +196,20 @@ fn another_backbone_is_refused() {
 }
 
 #[rstest]
+#[case::labels(|info: &mut TaskInfo| { info.labels.pop(); }, "3 outputs and 2 labels")]
+#[case::kind(|info: &mut TaskInfo| info.kind = "regression".to_owned(), "a regression head")]
+#[case::span(|info: &mut TaskInfo| info.kind = "span".to_owned(), "a span head on cls")]
+#[case::unknown_kind(|info: &mut TaskInfo| info.kind = "poem".to_owned(), "unknown kind of task `poem`")]
+#[case::unknown_head(|info: &mut TaskInfo| info.head = "tail".to_owned(), "unknown head input `tail`")]
+fn a_file_at_odds_with_itself_is_refused(#[case] change: fn(&mut TaskInfo), #[case] message: &str) {
+    let (folder, backbone, _) = saved(Tuning::Adapters, InnerNorm::None);
+    let mut file = TaskFile::read(&folder.path().join("v.safetensors")).unwrap();
+    change(&mut file.info);
+    let error = TaskModel::load(&backbone, file, &Device::flex()).unwrap_err().to_string();
+    assert!(error.contains(message), "{error}");
+}
+
+#[rstest]
 #[case::shape(Tuning::Adapters, 9, 3, "has shape [8] in the file and [9] in the model")]
 #[case::classes(Tuning::Adapters, 8, 4, "tensor `head.bias` has shape [3]")]
 #[case::tensors(Tuning::LayerNormOnly, 8, 3, "unknown to the model")]

@@ -6,8 +6,8 @@ use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use tasks::{
-    AnswerConfig, Dataset, Example, Metric, Questions, SquadVersion, TaskData, TaskKind, WindowConfig, best_answers,
-    evaluate, evaluate_answers, majority_accuracy,
+    AnswerConfig, Dataset, Example, Metric, Questions, TaskData, TaskKind, WindowConfig, best_answers, evaluate,
+    evaluate_answers, majority_accuracy,
 };
 
 use super::{print, table};
@@ -37,6 +37,8 @@ enum Split {
     Train,
     Validation,
     Test,
+    /// Train, validation and test together
+    All,
 }
 
 #[derive(Serialize)]
@@ -44,6 +46,9 @@ struct Report {
     task: String,
     split: Split,
     examples: usize,
+    /// The metric the task is judged by, for a known one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metric: Option<String>,
     /// Fractions, by metric.
     scores: BTreeMap<String, f64>,
     /// Accuracy of always naming the most frequent class.
@@ -52,11 +57,12 @@ struct Report {
 }
 
 pub fn run(args: &EvalArgs) -> Result<()> {
-    let task = args.task.load()?;
+    // A mistyped task is found before a backbone is loaded.
+    args.task.check()?;
     let saved = args.saved.load()?;
-    let report = match &task.data {
+    let report = match &args.task.load(Some(&saved.info.labels))? {
         TaskData::Texts(dataset) => texts(args, &saved, dataset)?,
-        TaskData::Questions(questions) => answers(args, &saved, questions, task.squad)?,
+        TaskData::Questions(questions) => answers(args, &saved, questions)?,
     };
     print(&report, args.json, || {
         let mut rows = vec![["metric", "score"].map(str::to_owned).to_vec()];
@@ -75,11 +81,13 @@ fn texts(args: &EvalArgs, saved: &Saved, dataset: &Dataset) -> Result<Report> {
         dataset.kind,
         dataset.labels
     );
-    let examples: &[Example] = match args.split {
-        Split::Train => &dataset.train,
-        Split::Validation => &dataset.validation,
-        Split::Test => &dataset.test,
+    let examples: Vec<Example> = match args.split {
+        Split::Train => dataset.train.clone(),
+        Split::Validation => dataset.validation.clone(),
+        Split::Test => dataset.test.clone(),
+        Split::All => [&dataset.train[..], &dataset.validation, &dataset.test].concat(),
     };
+    let examples = examples.as_slice();
     if !examples.iter().any(|example| example.target.is_some()) {
         bail!(
             "task `{}` has no labelled {:?} examples; GLUE's test sets are scored by its server",
@@ -93,19 +101,25 @@ fn texts(args: &EvalArgs, saved: &Saved, dataset: &Dataset) -> Result<Report> {
         task: dataset.task.clone(),
         split: args.split,
         examples: examples.len(),
+        metric: args.task.metric().map(|metric| metric.to_string()),
         scores: named(scores),
         majority: (kind == TaskKind::Classification).then(|| majority_accuracy(examples)),
     })
 }
 
-fn answers(args: &EvalArgs, saved: &Saved, questions: &Questions, version: SquadVersion) -> Result<Report> {
+fn answers(args: &EvalArgs, saved: &Saved, questions: &Questions) -> Result<Report> {
     ensure!(saved.kind == TaskKind::Span, "the file was trained for {}, not for spans", saved.kind);
+    let version = questions.version;
     let questions = match args.split {
         Split::Train => &questions.train,
         Split::Validation => &questions.validation,
-        Split::Test => bail!("SQuAD's test set is not public; its validation set is what the paper reports"),
+        Split::Test | Split::All => {
+            bail!("SQuAD's test set is not public; its validation set is what the paper reports")
+        }
     };
-    let windows = saved.token_cache().windows(questions, &saved.backbone.tokenizer, WindowConfig::default())?;
+    let usual = WindowConfig::default();
+    let config = WindowConfig { max_length: saved.max_length(usual.max_length), ..usual };
+    let windows = saved.token_cache().windows(questions, &saved.backbone.tokenizer, config)?;
     let rows = saved.outputs(windows.tokens().clone())?;
     let scores: Vec<Vec<[f32; 2]>> = rows.iter().map(|row| row.as_chunks::<2>().0.to_vec()).collect();
     let config = AnswerConfig { version, ..AnswerConfig::default() };
@@ -114,6 +128,7 @@ fn answers(args: &EvalArgs, saved: &Saved, questions: &Questions, version: Squad
         task: args.task.task.clone(),
         split: args.split,
         examples: questions.len(),
+        metric: args.task.metric().map(|metric| metric.to_string()),
         scores: named(evaluate_answers(&answers, questions)),
         majority: None,
     })

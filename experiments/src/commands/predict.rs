@@ -1,6 +1,9 @@
 //! `predict`: what a saved v says of new texts.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -8,7 +11,10 @@ use serde::Serialize;
 use tasks::{Example, Prediction, Task, TaskData, TaskKind, TokenCache, write_submission, zip_submission};
 
 use super::{print, table};
-use crate::saved::{Saved, SavedArgs};
+use crate::{
+    saved::{Saved, SavedArgs},
+    task_args::print_notes,
+};
 
 /// Predict with a saved per-task file: a text, the lines of a file, or GLUE's test set for its server
 #[derive(Args, Debug)]
@@ -54,7 +60,7 @@ struct Row {
 
 #[derive(Serialize)]
 struct Submission {
-    file: PathBuf,
+    files: Vec<PathBuf>,
     archive: PathBuf,
     examples: usize,
 }
@@ -125,19 +131,36 @@ fn row(example: Example, prediction: Prediction, saved: &Saved) -> Row {
     }
 }
 
-fn submit(args: &PredictArgs, folder: &std::path::Path, data: &std::path::Path) -> Result<()> {
+fn submit(args: &PredictArgs, folder: &Path, data: &Path) -> Result<()> {
     let saved = args.saved.load()?;
-    let TaskData::Texts(dataset) = Task::find(&saved.info.task)?.load(data)? else {
-        bail!("task `{}` is not one of GLUE's; the server takes no file for it", saved.info.task);
+    // One model answers both of MNLI's test sets.
+    let names = match saved.info.task.as_str() {
+        "mnli" | "mnli-mm" => vec!["mnli", "mnli-mm"],
+        name => vec![name],
     };
-    if dataset.labels != saved.info.labels {
-        bail!("the file's labels are {:?}, task `{}` has {:?}", saved.info.labels, dataset.task, dataset.labels);
+    let mut files = Vec::new();
+    let mut examples = 0;
+    for name in &names {
+        let task = Task::find(name)?;
+        if names.len() > 1 && !task.is_present(data) {
+            eprintln!("note: {name}: its files are not under {}", data.display());
+            continue;
+        }
+        let TaskData::Texts(dataset) = task.load(data)? else {
+            bail!("task `{name}` is not one of GLUE's; the server takes no file for it");
+        };
+        print_notes(&dataset);
+        if dataset.labels != saved.info.labels || dataset.kind != saved.kind {
+            bail!("the file's labels are {:?}, task `{name}` has {:?}", saved.info.labels, dataset.labels);
+        }
+        let predictions = saved.predict(&dataset.test, &saved.token_cache())?;
+        examples += predictions.len();
+        files.push(write_submission(&dataset, &predictions, folder)?);
     }
-    let predictions = saved.predict(&dataset.test, &saved.token_cache())?;
-    let file = write_submission(&dataset, &predictions, folder)?;
-    let report = Submission { archive: zip_submission(folder)?, examples: predictions.len(), file };
+    let report = Submission { archive: zip_submission(folder)?, examples, files };
     print(&report, args.json, || {
-        let (examples, file, archive) = (report.examples, report.file.display(), report.archive.display());
-        format!("{examples} predictions written to {file}, and all files there packed into {archive}")
+        let files: Vec<String> = report.files.iter().map(|file| file.display().to_string()).collect();
+        let (examples, archive) = (report.examples, report.archive.display());
+        format!("{examples} predictions written to {}, and all such files packed into {archive}", files.join(" and "))
     })
 }
