@@ -47,6 +47,7 @@ pub use mix::mix;
 pub use place::{LayerSpan, LayerSpanError, Place, Site};
 pub use task_file::{BackboneId, Flaw, TaskFile, TaskFileError, TaskInfo};
 pub use tensors::{
-    TensorInfo, TensorVisitor, content_hash, replace_values, tensors, visit_gradients, visit_values, walk,
+    TensorInfo, TensorMapper, TensorVisitor, content_hash, replace_values, rewrite, tensors, visit_gradients,
+    visit_values, walk,
 };
 pub use tuning::{Kind, Part, Role, Tunable, Tuning, UnknownTuning};

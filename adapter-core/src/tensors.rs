@@ -35,7 +35,7 @@ pub trait TensorVisitor {
 }
 
 /// Changes the tensors of a module.
-pub(crate) trait TensorMapper {
+pub trait TensorMapper {
     /// Called for every float tensor, in the module's order; returns what takes its place. `param` may still be lazy.
     fn map<const D: usize>(&mut self, tensor: TensorInfo, param: Param<Tensor<D>>) -> Param<Tensor<D>>;
 }
@@ -46,7 +46,7 @@ pub fn walk<M: Module>(module: &M, visitor: &mut impl TensorVisitor) {
 }
 
 /// Passes every float tensor of `module` through `mapper`.
-pub(crate) fn rewrite<M: Module>(module: M, mapper: &mut impl TensorMapper) -> M {
+pub fn rewrite<M: Module>(module: M, mapper: &mut impl TensorMapper) -> M {
     module.map(&mut Named { path: Vec::new(), inner: mapper })
 }
 

@@ -1,3 +1,17 @@
-//! What runs show: selection, statistics, figures, tables and the report.
+//! What runs show. So far the [`RunRecord`]: what is written of a run, and all that figures and tables will ever read.
 //!
-//! This crate will read run records and nothing else; it does not know Burn, so that it builds in seconds.
+//! This crate does not know Burn, so that it builds in seconds.
+//!
+//! ```
+//! use analysis::{RunRecord, SCHEMA};
+//!
+//! let text = r#"{"schema": 1, "id": "0f", "status": "finished", "config": {"task": "cola"}, "fingerprints": {},
+//!     "params": {"trained": 2, "total": 9, "backbone": 7, "groups": {"head": 2}}, "epochs": [], "best": null, "test": {},
+//!     "measured": {"training_seconds": 1.5, "evaluation_seconds": 0.1, "tokens_per_second": 100.0, "peak_memory_bytes": null}}"#;
+//! let record: RunRecord = serde_json::from_str(text).unwrap();
+//! assert_eq!((record.schema, record.config["task"].as_str()), (SCHEMA, Some("cola")));
+//! ```
+
+mod record;
+
+pub use record::{Best, Epoch, Measured, Params, RunRecord, SCHEMA, Status};

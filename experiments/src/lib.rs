@@ -11,14 +11,25 @@
 //! experiments::run(cli).unwrap();
 //! ```
 
+mod adam;
 mod backbones;
 mod commands;
 mod device;
+mod profile;
+mod run_config;
 mod saved;
+mod schedule;
 mod task_args;
+mod trainer;
+mod tuning_args;
 
+pub use adam::{Adam, AdamConfig};
 pub use commands::{Cli, run};
 pub use device::{DEVICES, DeviceName, UnknownDevice};
+pub use profile::{Profile, Settings, UnknownProfile};
+pub use run_config::{NUMERICS, RunConfig};
+pub use schedule::Schedule;
+pub use trainer::{Course, Lessons, Step, Trained, train};
 
 /// The README's code is compiled and run with the tests.
 #[cfg(doctest)]

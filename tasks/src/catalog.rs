@@ -62,6 +62,32 @@ pub enum TaskData {
     Questions(Questions),
 }
 
+impl TaskData {
+    /// A hash of every example and label.
+    pub fn fingerprint(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        fn add<T: std::fmt::Debug>(hasher: &mut blake3::Hasher, part: &[T]) {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            for example in part {
+                hasher.update(format!("{example:?}").as_bytes());
+            }
+        }
+        match self {
+            TaskData::Texts(dataset) => {
+                add(&mut hasher, &dataset.labels);
+                for part in [&dataset.train, &dataset.validation, &dataset.test] {
+                    add(&mut hasher, part);
+                }
+            }
+            TaskData::Questions(questions) => {
+                add(&mut hasher, &questions.train);
+                add(&mut hasher, &questions.validation);
+            }
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+}
+
 /// Every known task.
 pub fn tasks() -> Vec<Task> {
     let glue = glue::TASKS.iter().map(|&(name, glue)| Task {

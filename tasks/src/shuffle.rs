@@ -7,6 +7,8 @@ use adapter_core::mix;
 pub enum Purpose {
     /// Dividing a file into train, validation and test.
     Split,
+    /// Which training examples are kept where not all are.
+    Limit,
     /// The order of training examples in an epoch.
     Epoch(u64),
 }
@@ -15,6 +17,7 @@ impl Purpose {
     fn numbers(self) -> [u64; 2] {
         match self {
             Purpose::Split => [0, 0],
+            Purpose::Limit => [2, 0],
             Purpose::Epoch(epoch) => [1, epoch],
         }
     }

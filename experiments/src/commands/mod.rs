@@ -7,6 +7,7 @@ mod fill_mask;
 mod list;
 mod params;
 mod predict;
+mod train;
 
 use std::io::{self, Write};
 
@@ -24,6 +25,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Train(Box<train::TrainArgs>),
     Params(params::ParamsArgs),
     Encode(encode::EncodeArgs),
     FillMask(fill_mask::FillMaskArgs),
@@ -39,6 +41,7 @@ enum Command {
 /// If the command fails; the message says what was wrong, where, and what to do.
 pub fn run(cli: Cli) -> Result<()> {
     match cli.command {
+        Command::Train(args) => train::run(&args),
         Command::Params(args) => params::run(&args),
         Command::Encode(args) => encode::run(&args),
         Command::FillMask(args) => fill_mask::run(&args),

@@ -1,7 +1,7 @@
 //! `params`: how much a tuning trains, counted from the tensors of the model it would train.
 
 use adapter_core::{AdapterConfig, Init, ParamCount, Tuning};
-use anyhow::{Result, bail};
+use anyhow::Result;
 use bert_backbone::Bert;
 use burn::tensor::Device;
 use clap::Args;
@@ -9,22 +9,15 @@ use serde::Serialize;
 use tasks::{Head, HeadInput, TaskModel};
 
 use super::{grouped, print, table};
-use crate::{backbones::BackboneArgs, device::DeviceName};
+use crate::{backbones::BackboneArgs, device::DeviceName, tuning_args::TuningArgs};
 
 /// Count what a tuning trains: parameters by group, percent of the backbone, and the total for several tasks
 #[derive(Args, Debug)]
 pub struct ParamsArgs {
     #[command(flatten)]
     backbone: BackboneArgs,
-    /// What is trained: adapters, full, top-k (with --k), layer-norm, head or bias
-    #[arg(long, default_value = "adapters")]
-    tuning: String,
-    /// Number of top layers, for --tuning top-k
-    #[arg(long)]
-    k: Option<usize>,
-    /// Width of the adapters' bottleneck
-    #[arg(long, default_value_t = 64, value_name = "M")]
-    adapter_size: usize,
+    #[command(flatten)]
+    tuning: TuningArgs,
     /// Classes of the task's head
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     classes: usize,
@@ -52,8 +45,8 @@ struct Report {
 
 pub fn run(args: &ParamsArgs) -> Result<()> {
     let (config, pooler) = args.backbone.shape()?;
-    let tuning = tuning(&args.tuning, args.k, config.num_hidden_layers)?;
-    let adapter = AdapterConfig::new(args.adapter_size);
+    let tuning = args.tuning.tuning(config.num_hidden_layers)?;
+    let adapter = AdapterConfig::new(args.tuning.adapter_size);
     adapter.check(config.num_hidden_layers)?;
 
     // The model that would be trained; its tensors have shapes but no values yet.
@@ -78,20 +71,6 @@ pub fn run(args: &ParamsArgs) -> Result<()> {
         count,
     };
     print(&report, args.json, || text(&report))
-}
-
-/// Reads `--tuning` and `--k` together.
-fn tuning(name: &str, k: Option<usize>, layers: usize) -> Result<Tuning> {
-    let tuning = match (name, k) {
-        ("top-k", Some(k)) => format!("top-{k}").parse()?,
-        ("top-k", None) => bail!("--tuning top-k needs --k, from 1 to {layers}"),
-        (_, Some(_)) => bail!("--k goes with --tuning top-k, not with `{name}`"),
-        (_, None) => name.parse()?,
-    };
-    match tuning {
-        Tuning::TopLayers(k) if k > layers => bail!("top {k} layers asked for, the backbone has {layers}"),
-        tuning => Ok(tuning),
-    }
 }
 
 fn text(report: &Report) -> String {

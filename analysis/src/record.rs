@@ -1,0 +1,97 @@
+//! What is written of a run.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Version of the record's form.
+pub const SCHEMA: u32 = 1;
+
+/// A run: its configuration, what it ran on, and what came out.
+///
+/// Everything but [`measured`](Self::measured) is the same to the bit whenever the run is repeated on the same kind of
+/// device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Version of this form.
+    pub schema: u32,
+    /// A hash of the configuration, the fingerprints, the kind of device and the version of the arithmetic.
+    pub id: String,
+    /// Whether the run came to its end.
+    pub status: Status,
+    /// The resolved configuration.
+    pub config: Map<String, Value>,
+    /// Hashes of what went in: `backbone`, `data`, `tokenizer`; and `device`, `numerics`.
+    pub fingerprints: BTreeMap<String, String>,
+    /// Parameters.
+    pub params: Params,
+    /// Every epoch.
+    pub epochs: Vec<Epoch>,
+    /// The epoch with the best validation score.
+    pub best: Option<Best>,
+    /// Scores on the test set, where its labels are known: fractions.
+    pub test: BTreeMap<String, f64>,
+    /// Whatever depends on the clock or the host.
+    pub measured: Measured,
+}
+
+/// How far a run came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// To its end.
+    Finished,
+    /// Not yet to its end.
+    Unfinished,
+}
+
+/// Parameters of a tuned model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Params {
+    /// Trained for the task.
+    pub trained: usize,
+    /// Of the whole model.
+    pub total: usize,
+    /// Of the backbone.
+    pub backbone: usize,
+    /// `trained`, by group.
+    pub groups: BTreeMap<String, usize>,
+}
+
+/// An epoch of training.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Epoch {
+    /// Its number, from 1.
+    pub epoch: usize,
+    /// Steps taken since the beginning.
+    pub steps: usize,
+    /// Mean training loss.
+    pub loss: f64,
+    /// Scores on the validation set: fractions.
+    pub validation: BTreeMap<String, f64>,
+}
+
+/// The best epoch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Best {
+    /// Its number, from 1.
+    pub epoch: usize,
+    /// The metric it was chosen by.
+    pub metric: String,
+    /// Its scores on the validation set: fractions.
+    pub validation: BTreeMap<String, f64>,
+}
+
+/// What depends on the clock or the host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Time of training, evaluation not included.
+    pub training_seconds: f64,
+    /// Time of evaluation.
+    pub evaluation_seconds: f64,
+    /// Tokens trained on in a second.
+    pub tokens_per_second: f64,
+    /// The process's largest memory, where the system tells.
+    pub peak_memory_bytes: Option<u64>,
+}

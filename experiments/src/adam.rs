@@ -1,0 +1,126 @@
+//! Adam with its state by tensor name.
+
+use std::collections::BTreeMap;
+
+use adapter_core::{TensorInfo, TensorMapper, TensorVisitor, rewrite, walk};
+use burn::{
+    module::{Module, Param},
+    tensor::{Gradients, Tensor},
+};
+use serde::{Deserialize, Serialize};
+
+/// How Adam works.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdamConfig {
+    /// Decay of the mean gradient.
+    pub beta1: f64,
+    /// Decay of the mean squared gradient.
+    pub beta2: f64,
+    /// Added to the divisor.
+    pub epsilon: f64,
+    /// Whether the means are corrected for their start at 0.
+    pub bias_correction: bool,
+    /// Decoupled weight decay, not on biases and normalisations.
+    pub weight_decay: f64,
+    /// The largest norm of all gradients together; 0 clips nothing.
+    pub clip: f64,
+}
+
+/// The state of Adam: for each trained tensor the two means, flat.
+#[derive(Clone, Debug)]
+pub struct Adam {
+    config: AdamConfig,
+    step: i32,
+    moments: BTreeMap<String, Moments>,
+}
+
+#[derive(Clone, Debug)]
+struct Moments {
+    mean: Tensor<1>,
+    square: Tensor<1>,
+}
+
+impl Adam {
+    /// Adam before its first step.
+    pub fn new(config: AdamConfig) -> Self {
+        Self { config, step: 0, moments: BTreeMap::new() }
+    }
+
+    /// Names of the tensors that have a state.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.moments.keys().map(String::as_str)
+    }
+
+    /// Moves every tensor of `module` that has a gradient.
+    pub fn update<M: Module>(&mut self, module: M, gradients: &Gradients, rate: f64) -> M {
+        self.step += 1;
+        let scale = match self.config.clip {
+            clip if clip > 0.0 => (clip / (global_norm(&module, gradients) + 1e-6)).min(1.0),
+            _ => 1.0,
+        };
+        rewrite(module, &mut Update { adam: self, gradients, rate, scale })
+    }
+}
+
+/// The norm of all gradients together. Rows are summed on the device, their sums on the host in tensor order, so that
+/// the result does not depend on threads.
+fn global_norm<M: Module>(module: &M, gradients: &Gradients) -> f64 {
+    struct Sum<'a>(&'a Gradients, f64);
+    impl TensorVisitor for Sum<'_> {
+        fn visit<const D: usize>(&mut self, _: TensorInfo, param: &Param<Tensor<D>>) {
+            if let Some(gradient) = param.val().grad(self.0) {
+                let rows = gradient.powf_scalar(2.0).sum_dim(D - 1);
+                self.1 += rows.into_data().iter::<f32>().map(f64::from).sum::<f64>();
+            }
+        }
+    }
+    let mut sum = Sum(gradients, 0.0);
+    walk(module, &mut sum);
+    sum.1.sqrt()
+}
+
+struct Update<'a> {
+    adam: &'a mut Adam,
+    gradients: &'a Gradients,
+    rate: f64,
+    scale: f64,
+}
+
+impl TensorMapper for Update<'_> {
+    fn map<const D: usize>(&mut self, tensor: TensorInfo, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let Some(gradient) = param.val().grad(self.gradients) else { return param };
+        let AdamConfig { beta1, beta2, epsilon, bias_correction, weight_decay, .. } = self.adam.config;
+        let elements = tensor.elements();
+        let gradient = gradient.reshape([elements]) * self.scale;
+        let (mean, square) = match self.adam.moments.remove(&tensor.name) {
+            Some(Moments { mean, square }) => (mean, square),
+            None => (gradient.zeros_like(), gradient.zeros_like()),
+        };
+        let mean = mean * beta1 + gradient.clone() * (1.0 - beta1);
+        let square = square * beta2 + gradient.powf_scalar(2.0) * (1.0 - beta2);
+        let (correct_mean, correct_square) = match bias_correction {
+            true => (1.0 - beta1.powi(self.adam.step), 1.0 - beta2.powi(self.adam.step)),
+            false => (1.0, 1.0),
+        };
+        let divisor = square.clone().sqrt() / correct_square.sqrt() + epsilon;
+        let mut change = mean.clone() / divisor / correct_mean;
+        self.adam.moments.insert(tensor.name.clone(), Moments { mean, square });
+        param.map(|value| {
+            let value = value.inner();
+            let shape = value.dims();
+            let flat = value.reshape([elements]);
+            if weight_decay > 0.0 && decays(&tensor.name) {
+                change = change.clone() + flat.clone() * weight_decay;
+            }
+            let moved = flat - change.clone() * self.rate;
+            Tensor::from_inner(moved.reshape(shape)).require_grad()
+        })
+    }
+}
+
+/// Whether weight decay applies: not to biases and normalisations.
+fn decays(name: &str) -> bool {
+    let normalisation = ["LayerNorm", "layer_norm", "batch_norm"].iter().any(|norm| name.contains(norm));
+    !normalisation && !name.ends_with("bias")
+}

@@ -1,0 +1,37 @@
+//! A run's configuration, resolved.
+
+use adapter_core::{AdapterConfig, Tuning};
+use serde::{Deserialize, Serialize};
+
+use crate::profile::Settings;
+
+/// Raised whenever a change of the program alters results: runs of another version are other runs.
+pub const NUMERICS: u32 = 1;
+
+/// Everything that decides what a run computes, but for the contents of its data and backbone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunConfig {
+    /// The task's name.
+    pub task: String,
+    /// The backbone's name.
+    pub backbone: String,
+    /// What is trained.
+    pub tuning: Tuning,
+    /// The adapters, where there are any.
+    pub adapter: Option<AdapterConfig>,
+    /// The profile's settings, changed where the user said so.
+    pub settings: Settings,
+    /// The highest learning rate.
+    pub learning_rate: f64,
+    /// Passes over the training set.
+    pub epochs: usize,
+    /// Examples of a step.
+    pub batch_size: usize,
+    /// Longest sequence in tokens.
+    pub max_length: usize,
+    /// Decides initial values, order and dropout.
+    pub seed: u64,
+    /// Training examples that are kept, after a seeded shuffle; `None` keeps all.
+    pub limit: Option<usize>,
+}

@@ -1,0 +1,137 @@
+//! The training loop.
+
+use std::{collections::BTreeMap, time::Instant};
+
+use adapter_core::{DropoutKey, Insertion, TaskFile, TaskInfo};
+use analysis::{Best, Epoch, Measured};
+use anyhow::{Result, ensure};
+use bert_backbone::BertConfig;
+use burn::{module::Module, tensor::Device};
+use tasks::{BatchConfig, EvaluationSet, Metric, Prefetch, TaskModel, TrainingSet, epoch_batches};
+
+use crate::{adam::Adam, profile::Settings};
+
+/// How long, how fast and in what order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Course {
+    /// The profile's settings.
+    pub settings: Settings,
+    /// The highest learning rate.
+    pub learning_rate: f64,
+    /// Passes over the training set.
+    pub epochs: usize,
+    /// Examples of a step.
+    pub batch_size: usize,
+    /// Decides order and dropout.
+    pub seed: u64,
+}
+
+/// What to train on, and what to choose by.
+pub struct Lessons<'a> {
+    /// Examples to train on.
+    pub train: &'a TrainingSet,
+    /// Examples to choose by.
+    pub validation: &'a EvaluationSet,
+    /// The metric to choose by.
+    pub metric: Metric,
+}
+
+/// What training brought.
+pub struct Trained {
+    /// v of the best epoch.
+    pub file: TaskFile,
+    /// Every epoch.
+    pub epochs: Vec<Epoch>,
+    /// The best one.
+    pub best: Best,
+    /// Times and rates.
+    pub measured: Measured,
+}
+
+/// A step that was taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// Its number, from 1.
+    pub step: usize,
+    /// The number of all steps.
+    pub of: usize,
+    /// Its loss.
+    pub loss: f64,
+    /// Its learning rate.
+    pub rate: f64,
+}
+
+/// Trains the tensors of `model` that require gradients, and returns v of the epoch that scores best on validation.
+///
+/// Everything random is a function of the seed and the step; the same call gives the same bits on the same kind of device.
+///
+/// # Errors
+/// If there is nothing to train on, a sequence does not fit the network, or the loss is not finite.
+pub fn train<I: Insertion>(
+    mut model: TaskModel<I>,
+    info: &TaskInfo,
+    lessons: &Lessons<'_>,
+    course: &Course,
+    network: &BertConfig,
+    device: &Device,
+    mut watch: impl FnMut(Step),
+) -> Result<Trained> {
+    let Course { settings, seed, .. } = *course;
+    ensure!(course.epochs > 0 && !lessons.train.is_empty(), "nothing to train: no epochs or no examples");
+    let lengths: Vec<usize> = (0..lessons.train.len()).map(|i| lessons.train.tokens.length(i)).collect();
+    let batches = BatchConfig { size: course.batch_size, seed, length_window: 0 };
+    let total = course.epochs * lessons.train.len().div_ceil(course.batch_size.max(1));
+    let plain = device.clone().inner();
+
+    let mut adam = Adam::new(settings.adam);
+    let mut epochs = Vec::new();
+    let mut best: Option<(Best, TaskFile)> = None;
+    let mut measured = Measured::default();
+    let mut step = 0;
+    let mut tokens = 0;
+    for epoch in 0..course.epochs {
+        let started = Instant::now();
+        let plan = epoch_batches(&lengths, batches, epoch as u64);
+        let steps_of_epoch = plan.len();
+        let mut loss_sum = 0.0;
+        for batch in Prefetch::start(lessons.train.tokens.clone(), plan, network.clone(), device.clone()) {
+            let batch = batch?;
+            let packed = batch.packed.with_dropout(DropoutKey { seed, step: step as u64 });
+            let rate = settings.schedule.rate(course.learning_rate, step, total, settings.warmup);
+            let loss = lessons.train.loss(model.forward(&packed), &packed, &batch.examples);
+            let value = f64::from(loss.clone().into_scalar::<f32>());
+            ensure!(value.is_finite(), "the loss is {value} at step {}: try a lower learning rate", step + 1);
+            model = adam.update(model, &loss.backward(), rate);
+            step += 1;
+            tokens += packed.tokens();
+            loss_sum += value;
+            watch(Step { step, of: total, loss: value, rate });
+        }
+        measured.training_seconds += started.elapsed().as_secs_f64();
+
+        let started = Instant::now();
+        let scores = lessons.validation.evaluate(&model.valid(), network, 2 * course.batch_size, &plain)?;
+        measured.evaluation_seconds += started.elapsed().as_secs_f64();
+        let score = scores.get(&lessons.metric).copied().unwrap_or_default();
+        let validation: BTreeMap<String, f64> = scores.iter().map(|(m, &score)| (m.to_string(), score)).collect();
+        let record = Epoch { epoch: epoch + 1, steps: step, loss: loss_sum / steps_of_epoch as f64, validation };
+        let metric = lessons.metric.to_string();
+        if best.as_ref().is_none_or(|(best, _)| score > best.validation[&metric]) {
+            let validation = record.validation.clone();
+            best = Some((Best { epoch: epoch + 1, metric, validation }, TaskFile::from_model(&model, info.clone())));
+        }
+        epochs.push(record);
+    }
+    measured.tokens_per_second = tokens as f64 / measured.training_seconds;
+    measured.peak_memory_bytes = peak_memory();
+    let (best, file) = best.expect("there was at least one epoch");
+    Ok(Trained { file, epochs, best, measured })
+}
+
+/// The process's largest memory so far, where the system tells.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(1024 * kilobytes)
+}

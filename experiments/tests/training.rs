@@ -1,0 +1,267 @@
+//! The optimiser against PyTorch's, and the training loop: it learns, repeats itself to the bit, and trains v alone.
+
+use std::{collections::BTreeMap, fs};
+
+use adapter_core::{Adapter, AdapterConfig, Init, TaskFile, TaskInfo, Tuning, content_hash, tensors, visit_values};
+use bert_backbone::{Backbone, RandomCheckpoint};
+use burn::{
+    module::{Module, Param},
+    tensor::{Device, Tensor, TensorData},
+};
+use experiments::{Adam, AdamConfig, Course, Lessons, Profile, Trained, train};
+use rstest::rstest;
+use serde::Deserialize;
+use tasks::{
+    Dataset, EvaluationSet, Example, Head, HeadInput, Metric, Target, TaskKind, TaskModel, TokenCache, TrainingSet,
+};
+
+#[derive(Deserialize)]
+struct Golden {
+    start: Values,
+    gradients: Vec<Values>,
+    rates: Vec<f64>,
+    paper: Values,
+    paper_clipped: Values,
+    adapter_bert: Values,
+}
+
+#[derive(Deserialize)]
+struct Values {
+    weight: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+#[derive(Module, Debug)]
+struct Linear {
+    weight: Param<Tensor<2>>,
+    bias: Param<Tensor<1>>,
+}
+
+fn matrix(values: &[f32], device: &Device) -> Tensor<2> {
+    Tensor::from_data(TensorData::new(values.to_vec(), [3, 4]), device)
+}
+
+fn vector(values: &[f32], device: &Device) -> Tensor<1> {
+    Tensor::from_data(TensorData::new(values.to_vec(), [4]), device)
+}
+
+#[rstest]
+#[case::paper(Profile::Paper, 0.0, |golden: Golden| golden.paper)]
+#[case::clipped(Profile::Paper, 1.0, |golden: Golden| golden.paper_clipped)]
+#[case::adapter_bert(Profile::AdapterBert, 1.0, |golden: Golden| golden.adapter_bert)]
+fn adam_moves_tensors_as_pytorch_does(
+    #[case] profile: Profile,
+    #[case] clip: f64,
+    #[case] expected: fn(Golden) -> Values,
+) {
+    let golden: Golden = serde_json::from_str(include_str!("golden/adam.json")).unwrap();
+    let device = Device::flex().autodiff();
+    let mut module = Linear {
+        weight: Param::from_tensor(matrix(&golden.start.weight, &device)),
+        bias: Param::from_tensor(vector(&golden.start.bias, &device)),
+    };
+    let mut adam = Adam::new(AdamConfig { clip, ..profile.settings().adam });
+    for (gradient, &rate) in golden.gradients.iter().zip(&golden.rates) {
+        // A loss whose gradient is the given one.
+        let loss = (module.weight.val() * matrix(&gradient.weight, &device)).sum()
+            + (module.bias.val() * vector(&gradient.bias, &device)).sum();
+        module = adam.update(module, &loss.backward(), rate);
+    }
+    let expected = expected(golden);
+    let close = |ours: Vec<f32>, theirs: &[f32]| ours.iter().zip(theirs).all(|(a, b)| (a - b).abs() < 2e-6);
+    assert!(close(module.weight.val().into_data().iter::<f32>().collect(), &expected.weight));
+    assert!(close(module.bias.val().into_data().iter::<f32>().collect(), &expected.bias));
+}
+
+fn backbone() -> Backbone {
+    let folder = tempfile::tempdir().unwrap();
+    RandomCheckpoint::tiny().write(folder.path(), &Device::flex()).unwrap();
+    Backbone::load(folder.path(), &Device::flex()).unwrap()
+}
+
+/// Is there a dog in the sentence?
+fn dataset() -> Dataset {
+    let example = |i: usize| {
+        let (a, b) = (["the", "a", "she", "it"][i % 4], ["sat", "was", "is", "play"][i / 4 % 4]);
+        let animal = ["cat", "dog"][i % 2];
+        let text = format!("{a} {animal} {b} on the mat");
+        Example { id: i.to_string(), text, pair: None, target: Some(Target::Class(i % 2)) }
+    };
+    Dataset {
+        task: "dogs".to_owned(),
+        kind: TaskKind::Classification,
+        labels: ["cat", "dog"].map(str::to_owned).to_vec(),
+        train: (0..64).map(example).collect(),
+        validation: (64..96).map(example).collect(),
+        test: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+fn run(backbone: &Backbone, tuning: Tuning, profile: Profile, seed: u64) -> Trained {
+    let device = Device::flex().autodiff();
+    let init = Init::new(seed);
+    let adapter = AdapterConfig { init_std: profile.settings().init_std, ..AdapterConfig::new(8) };
+    let bert = backbone.bert.clone().train().insert(|place| match tuning {
+        Tuning::Adapters => adapter.init(place, 32, init, &device),
+        _ => None::<Adapter>,
+    });
+    let head = Head::new(32, 2, HeadInput::Cls, init, &device).with_dropout(profile.settings().head_dropout);
+    let model = tuning.apply(TaskModel::new(bert, head).unwrap());
+    let (dataset, cache) = (dataset(), TokenCache::none());
+    let lessons = Lessons {
+        train: &TrainingSet::texts(&dataset, &dataset.train, &backbone.tokenizer, 32, &cache).unwrap(),
+        validation: &EvaluationSet::texts(&dataset, &dataset.validation, &backbone.tokenizer, 32, &cache).unwrap(),
+        metric: Metric::Accuracy,
+    };
+    let course = Course { settings: profile.settings(), learning_rate: 1e-2, epochs: 6, batch_size: 8, seed };
+    let info = TaskInfo {
+        task: dataset.task.clone(),
+        kind: dataset.kind.to_string(),
+        labels: dataset.labels.clone(),
+        head: HeadInput::Cls.to_string(),
+        tuning,
+        adapter: (tuning == Tuning::Adapters).then(|| adapter.clone()),
+        backbone: backbone.id(),
+    };
+    let mut steps = Vec::new();
+    let trained =
+        train(model, &info, &lessons, &course, &backbone.config, &device, |step| steps.push(step.step)).unwrap();
+    assert!(steps.into_iter().eq(1..=6 * 8));
+    trained
+}
+
+#[test]
+fn adapters_learn_and_leave_the_backbone_as_it_was() {
+    let backbone = backbone();
+    let before = content_hash(&backbone.bert, "");
+    let trained = run(&backbone, Tuning::Adapters, Profile::Paper, 0);
+    assert!(trained.best.validation["accuracy"] > 0.95, "{:?}", trained.epochs);
+    assert!(trained.epochs[5].loss < 0.5 * trained.epochs[0].loss, "{:?}", trained.epochs);
+    assert_eq!(content_hash(&backbone.bert, ""), before, "w is never changed");
+    // The file alone brings the result back.
+    let model = TaskModel::load(&backbone, trained.file, &Device::flex()).unwrap();
+    let (dataset, cache) = (dataset(), TokenCache::none());
+    let set = EvaluationSet::texts(&dataset, &dataset.validation, &backbone.tokenizer, 32, &cache).unwrap();
+    let scores = set.evaluate(&model, &backbone.config, 16, &Device::flex()).unwrap();
+    assert_eq!(scores[&Metric::Accuracy], trained.best.validation["accuracy"]);
+}
+
+#[rstest]
+#[case(Tuning::Adapters, Profile::Paper)]
+#[case(Tuning::FullFineTuning, Profile::AdapterBert)]
+fn the_same_run_gives_the_same_bits_with_one_thread_and_with_two(#[case] tuning: Tuning, #[case] profile: Profile) {
+    let backbone = backbone();
+    let with_threads = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let trained = pool.install(|| run(&backbone, tuning, profile, 3));
+        (trained.file, trained.epochs)
+    };
+    let one = with_threads(1);
+    assert_eq!(one, with_threads(2));
+    let other = run(&backbone, tuning, profile, 4);
+    assert_ne!(one.0, other.file, "another seed is another run");
+}
+
+#[test]
+fn only_what_is_trained_has_an_optimiser_state() {
+    let backbone = backbone();
+    let device = Device::flex().autodiff();
+    let bert =
+        backbone.bert.clone().train().insert(|place| AdapterConfig::new(4).init(place, 32, Init::new(0), &device));
+    let head = Head::new(32, 2, HeadInput::Cls, Init::new(0), &device);
+    let model = Tuning::Adapters.apply(TaskModel::new(bert, head).unwrap());
+    let trained: Vec<String> = Tuning::Adapters.trained(&model).into_iter().map(|tensor| tensor.name).collect();
+    let encoded = [backbone.tokenizer.encode("the cat", None, 16).unwrap()];
+    let batch = bert_backbone::PackedBatch::new(&encoded, &backbone.config, &device).unwrap();
+    let loss = tasks::loss::cross_entropy(model.forward(&batch), &[1]);
+    let mut adam = Adam::new(Profile::Paper.settings().adam);
+    let values = |model: &TaskModel<Option<Adapter>>| {
+        let mut all = BTreeMap::new();
+        visit_values(model, |_| true, |tensor, values| drop(all.insert(tensor.name, values)));
+        all
+    };
+    let before = values(&model);
+    let after = values(&adam.update(model, &loss.backward(), 1e-2));
+    let mut with_state: Vec<&str> = adam.names().collect();
+    with_state.sort_unstable();
+    let mut expected: Vec<&str> = trained.iter().map(String::as_str).collect();
+    expected.sort_unstable();
+    assert_eq!(with_state, expected);
+    for (name, values) in &before {
+        assert!(trained.contains(name) || after[name] == *values, "{name} is frozen");
+    }
+    assert!(trained.iter().filter(|name| after[*name] != before[*name]).count() > trained.len() / 2);
+}
+
+#[test]
+fn a_loss_that_is_not_finite_ends_the_run_with_a_reason() {
+    let backbone = backbone();
+    let device = Device::flex().autodiff();
+    let bert = backbone.bert.clone().train();
+    let model = Tuning::FullFineTuning
+        .apply(TaskModel::new(bert, Head::new(32, 2, HeadInput::Cls, Init::new(0), &device)).unwrap());
+    assert!(!tensors(&model).is_empty());
+    let (dataset, cache) = (dataset(), TokenCache::none());
+    let lessons = Lessons {
+        train: &TrainingSet::texts(&dataset, &dataset.train, &backbone.tokenizer, 32, &cache).unwrap(),
+        validation: &EvaluationSet::texts(&dataset, &dataset.validation, &backbone.tokenizer, 32, &cache).unwrap(),
+        metric: Metric::Accuracy,
+    };
+    let settings = Profile::Paper.settings();
+    let course = Course { settings, learning_rate: 1e38, epochs: 2, batch_size: 8, seed: 0 };
+    let info = TaskInfo {
+        task: "dogs".to_owned(),
+        kind: "classification".to_owned(),
+        labels: dataset.labels.clone(),
+        head: "cls".to_owned(),
+        tuning: Tuning::FullFineTuning,
+        adapter: None,
+        backbone: backbone.id(),
+    };
+    let error = train(model, &info, &lessons, &course, &backbone.config, &device, |_| {}).err().unwrap().to_string();
+    assert!(error.contains("try a lower learning rate"), "{error}");
+}
+
+#[test]
+fn the_command_trains_saves_and_scores() {
+    let folder = tempfile::tempdir().unwrap();
+    RandomCheckpoint::tiny().write(folder.path(), &Device::flex()).unwrap();
+    let data = folder.path().join("dogs.csv");
+    let rows: String = dataset()
+        .train
+        .iter()
+        .map(|e| format!("{},{}\n", e.text, ["no", "yes"][e.id.parse::<usize>().unwrap() % 2]))
+        .collect();
+    fs::write(&data, format!("text,label\n{rows}")).unwrap();
+    let (task, backbone) = (format!("file:{}", data.display()), folder.path().display().to_string());
+    let file = folder.path().join("v.safetensors");
+    let saved = file.display().to_string();
+    let lab = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
+        let output = command.args(arguments).env("ADAPTER_LAB_CACHE", folder.path().join("cache")).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{errors}");
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+    };
+    let common = ["--task", &task, "--backbone", &backbone];
+    let options = ["--adapter-size", "8", "--lr", "1e-2", "--epochs", "4", "--batch-size", "8", "--json"];
+    let record = lab(&[&["train"], &common[..], &options[..], &["--save", &saved]].concat());
+    assert_eq!(record["schema"], 1);
+    assert_eq!(record["epochs"].as_array().unwrap().len(), 4);
+    assert_eq!(record["config"]["adapter"]["size"], 8);
+    let again = lab(&[&["train"], &common[..], &options[..]].concat());
+    for part in ["id", "config", "fingerprints", "params", "epochs", "best", "test"] {
+        assert_eq!(record[part], again[part], "{part} is reproducible");
+    }
+    let other = lab(&[&["train"], &common[..], &options[..], &["--seed", "1"]].concat());
+    assert_ne!(record["id"], other["id"]);
+
+    let score = lab(&[&["eval"], &common[..], &["--adapter", &saved, "--json"]].concat());
+    assert_eq!(score["scores"]["accuracy"], record["best"]["validation"]["accuracy"]);
+    assert_eq!(TaskFile::read(&file).unwrap().info.task, "file:dogs");
+    let differing = lab(&[&["train"], &common[..], &["--profile", "adapter-bert", "--explain", "--json"]].concat());
+    assert_eq!(differing["adam.bias_correction"], false);
+    assert_eq!(differing["init_std"], 1e-3);
+    assert_eq!(differing.as_object().unwrap().len(), 9);
+}

@@ -1,0 +1,178 @@
+//! A task made ready for a backbone: word pieces, targets, and how outputs are judged.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use adapter_core::Insertion;
+use bert_backbone::{BatchError, BertConfig, PackedBatch, Tokenizer};
+use burn::tensor::{Device, Tensor};
+
+use crate::{
+    AnswerConfig, Dataset, Example, Metric, Prediction, Question, Questions, SquadVersion, Target, TaskKind, TaskModel,
+    TokenCache, TokeniseError, Tokenised, WindowConfig, Windows, best_answers, evaluate, evaluate_answers, loss,
+    outputs,
+};
+
+/// What is to be found for each sequence of a training set.
+#[derive(Clone, Debug)]
+enum Targets {
+    Classes(Vec<usize>),
+    Scores(Vec<f32>),
+    Labels(Vec<Vec<usize>>),
+    Spans(Vec<(usize, usize)>),
+}
+
+/// Sequences to train on.
+#[derive(Clone, Debug)]
+pub struct TrainingSet {
+    /// Their word pieces.
+    pub tokens: Arc<Tokenised>,
+    targets: Targets,
+}
+
+impl TrainingSet {
+    /// The training set of texts; those without a target are an error of the dataset's reader.
+    ///
+    /// # Errors
+    /// If the texts cannot be tokenised.
+    pub fn texts(
+        dataset: &Dataset,
+        examples: &[Example],
+        tokenizer: &Tokenizer,
+        max_length: usize,
+        cache: &TokenCache,
+    ) -> Result<Self, TokeniseError> {
+        let targets = examples.iter().filter_map(|example| example.target.as_ref());
+        let targets = match dataset.kind {
+            TaskKind::Classification => Targets::Classes(
+                targets.filter_map(|t| if let Target::Class(class) = t { Some(*class) } else { None }).collect(),
+            ),
+            TaskKind::Regression => Targets::Scores(
+                targets.filter_map(|t| if let Target::Score(score) = t { Some(*score) } else { None }).collect(),
+            ),
+            TaskKind::MultiLabel | TaskKind::Span => Targets::Labels(
+                targets
+                    .filter_map(|t| if let Target::Labels(labels) = t { Some(labels.clone()) } else { None })
+                    .collect(),
+            ),
+        };
+        Ok(Self { tokens: Arc::new(cache.texts(examples, tokenizer, max_length)?), targets })
+    }
+
+    /// The training set of questions: one sequence for each window.
+    ///
+    /// # Errors
+    /// If the texts cannot be tokenised.
+    pub fn questions(questions: &[Question], tokenizer: &Tokenizer, cache: &TokenCache) -> Result<Self, TokeniseError> {
+        let windows = cache.windows(questions, tokenizer, WindowConfig::default())?;
+        let spans = (0..windows.len()).map(|window| windows.target(window)).collect();
+        Ok(Self { tokens: Arc::new(windows.tokens().clone()), targets: Targets::Spans(spans) })
+    }
+
+    /// Number of sequences.
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Whether there is nothing to train on.
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// The loss of a model's outputs for a batch of these sequences.
+    ///
+    /// # Shapes
+    /// - `scores`: as [`TaskModel::forward`] returns them
+    /// - result: `[1]`
+    pub fn loss(&self, scores: Tensor<2>, batch: &PackedBatch, examples: &[usize]) -> Tensor<1> {
+        fn pick<T: Clone>(of: &[T], examples: &[usize]) -> Vec<T> {
+            examples.iter().map(|&example| of[example].clone()).collect()
+        }
+        match &self.targets {
+            Targets::Classes(classes) => loss::cross_entropy(scores, &pick(classes, examples)),
+            Targets::Scores(numbers) => loss::squared_error(scores, &pick(numbers, examples)),
+            Targets::Labels(labels) => loss::multi_label(scores, &pick(labels, examples)),
+            Targets::Spans(spans) => loss::span(scores, batch, &pick(spans, examples)),
+        }
+    }
+}
+
+/// Examples to score a model on.
+#[derive(Clone, Debug)]
+pub struct EvaluationSet {
+    tokens: Arc<Tokenised>,
+    answers: Answers,
+}
+
+#[derive(Clone, Debug)]
+enum Answers {
+    Texts { kind: TaskKind, classes: usize, examples: Vec<Example> },
+    Questions { questions: Vec<Question>, windows: Box<Windows>, version: SquadVersion },
+}
+
+impl EvaluationSet {
+    /// Texts with their targets.
+    ///
+    /// # Errors
+    /// If the texts cannot be tokenised.
+    pub fn texts(
+        dataset: &Dataset,
+        examples: &[Example],
+        tokenizer: &Tokenizer,
+        max_length: usize,
+        cache: &TokenCache,
+    ) -> Result<Self, TokeniseError> {
+        let tokens = Arc::new(cache.texts(examples, tokenizer, max_length)?);
+        let (kind, classes) = (dataset.kind, dataset.labels.len());
+        Ok(Self { tokens, answers: Answers::Texts { kind, classes, examples: examples.to_vec() } })
+    }
+
+    /// Questions with their answers.
+    ///
+    /// # Errors
+    /// If the texts cannot be tokenised.
+    pub fn questions(questions: &Questions, tokenizer: &Tokenizer, cache: &TokenCache) -> Result<Self, TokeniseError> {
+        let version = questions.version;
+        let questions = questions.validation.clone();
+        let windows = cache.windows(&questions, tokenizer, WindowConfig::default())?;
+        let tokens = Arc::new(windows.tokens().clone());
+        Ok(Self { tokens, answers: Answers::Questions { questions, windows: Box::new(windows), version } })
+    }
+
+    /// Number of examples.
+    pub fn len(&self) -> usize {
+        match &self.answers {
+            Answers::Texts { examples, .. } => examples.len(),
+            Answers::Questions { questions, .. } => questions.len(),
+        }
+    }
+
+    /// Whether there is nothing to score.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All metrics of the task for `model`.
+    ///
+    /// # Errors
+    /// If a sequence does not fit the network.
+    pub fn evaluate<I: Insertion>(
+        &self,
+        model: &TaskModel<I>,
+        config: &BertConfig,
+        batch_size: usize,
+        device: &Device,
+    ) -> Result<BTreeMap<Metric, f64>, BatchError> {
+        let rows = outputs(model, &self.tokens, config, batch_size, device)?;
+        Ok(match &self.answers {
+            Answers::Texts { kind, classes, examples } => {
+                let predictions: Vec<_> = rows.iter().map(|row| Prediction::from_outputs(*kind, row)).collect();
+                evaluate(*kind, *classes, &predictions, examples)
+            }
+            Answers::Questions { questions, windows, version } => {
+                let scores: Vec<_> = rows.iter().map(|row| row.as_chunks::<2>().0.to_vec()).collect();
+                let config = AnswerConfig { version: *version, ..AnswerConfig::default() };
+                evaluate_answers(&best_answers(questions, windows, &scores, config), questions)
+            }
+        })
+    }
+}
