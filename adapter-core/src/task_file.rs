@@ -219,7 +219,11 @@ impl TaskFile {
         read.map_err(|flaw| TaskFileError::File { path: path.to_owned(), flaw })
     }
 
-    fn to_bytes(&self) -> io::Result<Vec<u8>> {
+    /// The file's contents.
+    ///
+    /// # Errors
+    /// If the tensors have no written form.
+    pub fn to_bytes(&self) -> io::Result<Vec<u8>> {
         let info = serde_json::value::to_raw_value(&self.info)?;
         let header = Header { version: FORMAT_VERSION, checksum: checksum(&info, &self.tensors), info };
         let metadata = [(METADATA_KEY.to_owned(), serde_json::to_string(&header)?)].into();
@@ -234,7 +238,11 @@ impl TaskFile {
         views.and_then(|views| safetensors::serialize(views, Some(metadata))).map_err(io::Error::other)
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Self, Flaw> {
+    /// Parses and verifies a file's contents.
+    ///
+    /// # Errors
+    /// If they are no whole, unchanged per-task file of this format version.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Flaw> {
         let damaged = |error: &dyn std::error::Error| Flaw::Header(error.to_string());
         let stored = SafeTensors::deserialize(bytes).map_err(|error| match error {
             SafeTensorError::HeaderTooSmall

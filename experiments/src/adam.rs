@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use adapter_core::{TensorInfo, TensorMapper, TensorVisitor, rewrite, walk};
 use burn::{
     module::{Module, Param},
-    tensor::{Gradients, Tensor},
+    tensor::{Device, Gradients, Tensor, TensorData},
 };
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +35,15 @@ pub struct Adam {
     moments: BTreeMap<String, Moments>,
 }
 
+/// What Adam remembers, off the device.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AdamState {
+    /// Steps taken.
+    pub step: i32,
+    /// Mean and mean square of the gradients, by tensor.
+    pub moments: BTreeMap<String, [Vec<f32>; 2]>,
+}
+
 #[derive(Clone, Debug)]
 struct Moments {
     mean: Tensor<1>,
@@ -45,6 +54,26 @@ impl Adam {
     /// Adam before its first step.
     pub fn new(config: AdamConfig) -> Self {
         Self { config, step: 0, moments: BTreeMap::new() }
+    }
+
+    /// The state: steps taken, and for each tensor by name its two means.
+    pub fn state(&self) -> AdamState {
+        let values = |tensor: &Tensor<1>| tensor.to_data().iter::<f32>().collect();
+        let moments = self.moments.iter().map(|(name, m)| (name.clone(), [values(&m.mean), values(&m.square)]));
+        AdamState { step: self.step, moments: moments.collect() }
+    }
+
+    /// Adam as it was when `state` was taken.
+    pub fn restore(config: AdamConfig, state: AdamState, device: &Device) -> Self {
+        let tensor = |values: Vec<f32>| {
+            let elements = values.len();
+            Tensor::from_data(TensorData::new(values, [elements]), device)
+        };
+        let moments = state.moments.into_iter().map(|(name, [mean, square])| {
+            let moments = Moments { mean: tensor(mean), square: tensor(square) };
+            (name, moments)
+        });
+        Self { config, step: state.step, moments: moments.collect() }
     }
 
     /// Names of the tensors that have a state.

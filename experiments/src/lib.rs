@@ -13,23 +13,27 @@
 
 mod adam;
 mod backbones;
+mod checkpoint;
 mod commands;
 mod device;
 mod profile;
 mod run_config;
+mod run_store;
 mod saved;
 mod schedule;
 mod task_args;
 mod trainer;
 mod tuning_args;
 
-pub use adam::{Adam, AdamConfig};
+pub use adam::{Adam, AdamConfig, AdamState};
+pub use checkpoint::{Checkpoint, Numbers};
 pub use commands::{Cli, run};
 pub use device::{DEVICES, DeviceName, UnknownDevice};
 pub use profile::{Profile, Settings, UnknownProfile};
 pub use run_config::{NUMERICS, RunConfig};
+pub use run_store::{Found, OpenRun, RunStore};
 pub use schedule::Schedule;
-pub use trainer::{Course, Lessons, Step, Trained, train};
+pub use trainer::{Course, Lessons, Safety, Step, Trained, train};
 
 /// The README's code is compiled and run with the tests.
 #[cfg(doctest)]

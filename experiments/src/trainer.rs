@@ -1,15 +1,22 @@
 //! The training loop.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use adapter_core::{DropoutKey, Insertion, TaskFile, TaskInfo};
 use analysis::{Best, Epoch, Measured};
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use bert_backbone::BertConfig;
 use burn::{module::Module, tensor::Device};
 use tasks::{BatchConfig, EvaluationSet, Metric, Prefetch, TaskModel, TrainingSet, epoch_batches};
 
-use crate::{adam::Adam, profile::Settings};
+use crate::{
+    adam::Adam,
+    checkpoint::{Checkpoint, Numbers},
+    profile::Settings,
+};
 
 /// How long, how fast and in what order.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,6 +41,8 @@ pub struct Lessons<'a> {
     pub validation: &'a EvaluationSet,
     /// The metric to choose by.
     pub metric: Metric,
+    /// The shape of the network that takes them.
+    pub network: &'a BertConfig,
 }
 
 /// What training brought.
@@ -46,6 +55,16 @@ pub struct Trained {
     pub best: Best,
     /// Times and rates.
     pub measured: Measured,
+}
+
+/// How a run is kept safe.
+pub struct Safety<'a> {
+    /// The state to go on from.
+    pub resume: Option<Checkpoint>,
+    /// Time between checkpoints; there is one at every epoch's end besides.
+    pub every: Duration,
+    /// Keeps a checkpoint.
+    pub keep: &'a mut dyn FnMut(&Checkpoint) -> Result<()>,
 }
 
 /// A step that was taken.
@@ -63,20 +82,23 @@ pub struct Step {
 
 /// Trains the tensors of `model` that require gradients, and returns v of the epoch that scores best on validation.
 ///
-/// Everything random is a function of the seed and the step; the same call gives the same bits on the same kind of device.
+/// Everything random is a function of the seed and the step: the same call gives the same bits on the same kind of device,
+/// and a resumed run those of one that never stopped.
 ///
 /// # Errors
-/// If there is nothing to train on, a sequence does not fit the network, or the loss is not finite.
+/// If there is nothing to train on, a sequence does not fit the network, the loss is not finite, or a checkpoint cannot be
+/// kept.
 pub fn train<I: Insertion>(
     mut model: TaskModel<I>,
     info: &TaskInfo,
     lessons: &Lessons<'_>,
     course: &Course,
-    network: &BertConfig,
     device: &Device,
+    safety: Safety<'_>,
     mut watch: impl FnMut(Step),
 ) -> Result<Trained> {
     let Course { settings, seed, .. } = *course;
+    let network = lessons.network;
     ensure!(course.epochs > 0 && !lessons.train.is_empty(), "nothing to train: no epochs or no examples");
     let lengths: Vec<usize> = (0..lessons.train.len()).map(|i| lessons.train.tokens.length(i)).collect();
     let batches = BatchConfig { size: course.batch_size, seed, length_window: 0 };
@@ -84,48 +106,76 @@ pub fn train<I: Insertion>(
     let plain = device.clone().inner();
 
     let mut adam = Adam::new(settings.adam);
-    let mut epochs = Vec::new();
-    let mut best: Option<(Best, TaskFile)> = None;
-    let mut measured = Measured::default();
-    let mut step = 0;
-    let mut tokens = 0;
-    for epoch in 0..course.epochs {
-        let started = Instant::now();
-        let plan = epoch_batches(&lengths, batches, epoch as u64);
+    let mut best: Option<TaskFile> = None;
+    let mut run = Numbers::default();
+    if let Some(checkpoint) = safety.resume {
+        model = checkpoint.now.apply(model, &info.backbone)?;
+        adam = Adam::restore(settings.adam, checkpoint.adam, &plain);
+        (run, best) = (checkpoint.numbers, checkpoint.best);
+    }
+    let mut kept = Instant::now();
+    for epoch in run.epochs.len()..course.epochs {
+        let mut started = Instant::now();
+        let mut plan = epoch_batches(&lengths, batches, epoch as u64);
         let steps_of_epoch = plan.len();
-        let mut loss_sum = 0.0;
+        // A resumed run has taken some of the epoch's steps already.
+        plan.drain(..run.step - epoch * steps_of_epoch);
         for batch in Prefetch::start(lessons.train.tokens.clone(), plan, network.clone(), device.clone()) {
             let batch = batch?;
-            let packed = batch.packed.with_dropout(DropoutKey { seed, step: step as u64 });
-            let rate = settings.schedule.rate(course.learning_rate, step, total, settings.warmup);
+            let packed = batch.packed.with_dropout(DropoutKey { seed, step: run.step as u64 });
+            let rate = settings.schedule.rate(course.learning_rate, run.step, total, settings.warmup);
             let loss = lessons.train.loss(model.forward(&packed), &packed, &batch.examples);
             let value = f64::from(loss.clone().into_scalar::<f32>());
-            ensure!(value.is_finite(), "the loss is {value} at step {}: try a lower learning rate", step + 1);
+            ensure!(value.is_finite(), "the loss is {value} at step {}: try a lower learning rate", run.step + 1);
             model = adam.update(model, &loss.backward(), rate);
-            step += 1;
-            tokens += packed.tokens();
-            loss_sum += value;
-            watch(Step { step, of: total, loss: value, rate });
+            run.step += 1;
+            run.tokens += packed.tokens();
+            run.loss_sum += value;
+            watch(Step { step: run.step, of: total, loss: value, rate });
+            if kept.elapsed() >= safety.every {
+                run.measured.training_seconds += started.elapsed().as_secs_f64();
+                (safety.keep)(&checkpoint(&run, &model, info, &best, &adam))?;
+                (kept, started) = (Instant::now(), Instant::now());
+            }
         }
-        measured.training_seconds += started.elapsed().as_secs_f64();
+        run.measured.training_seconds += started.elapsed().as_secs_f64();
 
         let started = Instant::now();
         let scores = lessons.validation.evaluate(&model.valid(), network, 2 * course.batch_size, &plain)?;
-        measured.evaluation_seconds += started.elapsed().as_secs_f64();
+        run.measured.evaluation_seconds += started.elapsed().as_secs_f64();
         let score = scores.get(&lessons.metric).copied().unwrap_or_default();
         let validation: BTreeMap<String, f64> = scores.iter().map(|(m, &score)| (m.to_string(), score)).collect();
-        let record = Epoch { epoch: epoch + 1, steps: step, loss: loss_sum / steps_of_epoch as f64, validation };
         let metric = lessons.metric.to_string();
-        if best.as_ref().is_none_or(|(best, _)| score > best.validation[&metric]) {
-            let validation = record.validation.clone();
-            best = Some((Best { epoch: epoch + 1, metric, validation }, TaskFile::from_model(&model, info.clone())));
+        if run.best.as_ref().is_none_or(|best| score > best.validation[&metric]) {
+            run.best = Some(Best { epoch: epoch + 1, metric, validation: validation.clone() });
+            best = Some(TaskFile::from_model(&model, info.clone()));
         }
-        epochs.push(record);
+        let loss = run.loss_sum / steps_of_epoch as f64;
+        run.epochs.push(Epoch { epoch: epoch + 1, steps: run.step, loss, validation });
+        run.loss_sum = 0.0;
+        (safety.keep)(&checkpoint(&run, &model, info, &best, &adam))?;
+        kept = Instant::now();
     }
-    measured.tokens_per_second = tokens as f64 / measured.training_seconds;
+    let mut measured = run.measured;
+    measured.tokens_per_second = run.tokens as f64 / measured.training_seconds;
     measured.peak_memory_bytes = peak_memory();
-    let (best, file) = best.expect("there was at least one epoch");
-    Ok(Trained { file, epochs, best, measured })
+    let (Some(best), Some(file)) = (run.best, best) else { bail!("the checkpoint holds no best epoch") };
+    Ok(Trained { file, epochs: run.epochs, best, measured })
+}
+
+fn checkpoint<I: Insertion>(
+    run: &Numbers,
+    model: &TaskModel<I>,
+    info: &TaskInfo,
+    best: &Option<TaskFile>,
+    adam: &Adam,
+) -> Checkpoint {
+    Checkpoint {
+        numbers: run.clone(),
+        now: TaskFile::from_model(model, info.clone()),
+        best: best.clone(),
+        adam: adam.state(),
+    }
 }
 
 /// The process's largest memory so far, where the system tells.

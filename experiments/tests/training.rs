@@ -1,6 +1,11 @@
 //! The optimiser against PyTorch's, and the training loop: it learns, repeats itself to the bit, and trains v alone.
 
-use std::{collections::BTreeMap, fs};
+use std::{
+    collections::BTreeMap,
+    fs,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use adapter_core::{Adapter, AdapterConfig, Init, TaskFile, TaskInfo, Tuning, content_hash, tensors, visit_values};
 use bert_backbone::{Backbone, RandomCheckpoint};
@@ -8,7 +13,7 @@ use burn::{
     module::{Module, Param},
     tensor::{Device, Tensor, TensorData},
 };
-use experiments::{Adam, AdamConfig, Course, Lessons, Profile, Trained, train};
+use experiments::{Adam, AdamConfig, Checkpoint, Course, Found, Lessons, Profile, RunStore, Safety, Trained, train};
 use rstest::rstest;
 use serde::Deserialize;
 use tasks::{
@@ -98,6 +103,11 @@ fn dataset() -> Dataset {
     }
 }
 
+/// A run that is not kept.
+fn unkept(keep: &mut dyn FnMut(&Checkpoint) -> anyhow::Result<()>) -> Safety<'_> {
+    Safety { resume: None, every: Duration::MAX, keep }
+}
+
 fn run(backbone: &Backbone, tuning: Tuning, profile: Profile, seed: u64) -> Trained {
     let device = Device::flex().autodiff();
     let init = Init::new(seed);
@@ -113,6 +123,7 @@ fn run(backbone: &Backbone, tuning: Tuning, profile: Profile, seed: u64) -> Trai
         train: &TrainingSet::texts(&dataset, &dataset.train, &backbone.tokenizer, 32, &cache).unwrap(),
         validation: &EvaluationSet::texts(&dataset, &dataset.validation, &backbone.tokenizer, 32, &cache).unwrap(),
         metric: Metric::Accuracy,
+        network: &backbone.config,
     };
     let course = Course { settings: profile.settings(), learning_rate: 1e-2, epochs: 6, batch_size: 8, seed };
     let info = TaskInfo {
@@ -126,7 +137,7 @@ fn run(backbone: &Backbone, tuning: Tuning, profile: Profile, seed: u64) -> Trai
     };
     let mut steps = Vec::new();
     let trained =
-        train(model, &info, &lessons, &course, &backbone.config, &device, |step| steps.push(step.step)).unwrap();
+        train(model, &info, &lessons, &course, &device, unkept(&mut |_| Ok(())), |step| steps.push(step.step)).unwrap();
     assert!(steps.into_iter().eq(1..=6 * 8));
     trained
 }
@@ -207,6 +218,7 @@ fn a_loss_that_is_not_finite_ends_the_run_with_a_reason() {
         train: &TrainingSet::texts(&dataset, &dataset.train, &backbone.tokenizer, 32, &cache).unwrap(),
         validation: &EvaluationSet::texts(&dataset, &dataset.validation, &backbone.tokenizer, 32, &cache).unwrap(),
         metric: Metric::Accuracy,
+        network: &backbone.config,
     };
     let settings = Profile::Paper.settings();
     let course = Course { settings, learning_rate: 1e38, epochs: 2, batch_size: 8, seed: 0 };
@@ -219,7 +231,8 @@ fn a_loss_that_is_not_finite_ends_the_run_with_a_reason() {
         adapter: None,
         backbone: backbone.id(),
     };
-    let error = train(model, &info, &lessons, &course, &backbone.config, &device, |_| {}).err().unwrap().to_string();
+    let error =
+        train(model, &info, &lessons, &course, &device, unkept(&mut |_| Ok(())), |_| {}).err().unwrap().to_string();
     assert!(error.contains("try a lower learning rate"), "{error}");
 }
 
@@ -238,7 +251,7 @@ fn the_command_trains_saves_and_scores() {
     let file = folder.path().join("v.safetensors");
     let saved = file.display().to_string();
     let lab = |arguments: &[&str]| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
         let output = command.args(arguments).env("ADAPTER_LAB_CACHE", folder.path().join("cache")).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{errors}");
@@ -264,4 +277,97 @@ fn the_command_trains_saves_and_scores() {
     assert_eq!(differing["adam.bias_correction"], false);
     assert_eq!(differing["init_std"], 1e-3);
     assert_eq!(differing.as_object().unwrap().len(), 9);
+}
+
+/// A store's run without what depends on the clock, and the bytes of its trained tensors.
+fn finished(runs: &std::path::Path) -> (serde_json::Value, Vec<u8>) {
+    let folders: Vec<_> = fs::read_dir(runs).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(folders.len(), 1, "one configuration is one run");
+    let text = fs::read_to_string(folders[0].join("record.json")).unwrap();
+    let mut record: serde_json::Value = serde_json::from_str(&text).unwrap();
+    record.as_object_mut().unwrap().remove("measured");
+    assert!(!folders[0].join("checkpoint.safetensors").exists());
+    (record, fs::read(folders[0].join("v.safetensors")).unwrap())
+}
+
+#[rstest]
+#[case::adapters(&["--tuning", "adapters", "--adapter-size", "8"])]
+#[case::full(&["--tuning", "full", "--profile", "adapter-bert"])]
+fn a_run_killed_again_and_again_ends_bit_for_bit_like_one_that_was_not(#[case] tuning: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    RandomCheckpoint::tiny().write(folder.path(), &Device::flex()).unwrap();
+    let data = folder.path().join("dogs.csv");
+    let rows: String = dataset().train.iter().enumerate().map(|(i, e)| format!("{},{}\n", e.text, i % 2)).collect();
+    fs::write(&data, format!("text,label\n{}", rows.repeat(6))).unwrap();
+    let (task, backbone) = (format!("file:{}", data.display()), folder.path().display().to_string());
+    let command = |runs: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
+        command.args([
+            "train",
+            "--task",
+            &task,
+            "--backbone",
+            &backbone,
+            "--epochs",
+            "3",
+            "--batch-size",
+            "8",
+            "--lr",
+            "1e-2",
+        ]);
+        command.args(tuning).args(["--checkpoint-every", "0", "--json", "--runs"]).arg(folder.path().join(runs));
+        command.env("ADAPTER_LAB_CACHE", folder.path().join("cache")).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    assert!(command("whole").status().unwrap().success());
+
+    // Ten moments, spread over a run by a fixed rule; some fall into the writing of a checkpoint.
+    let mut kills = 0;
+    for moment in 0..10u64 {
+        let mut child = command("killed").spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(60 + 37 * moment % 190));
+        kills += usize::from(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert!(kills > 0, "every run was over before it was killed");
+    assert!(command("killed").status().unwrap().success());
+    assert_eq!(finished(&folder.path().join("killed")), finished(&folder.path().join("whole")));
+
+    // A finished run is not run again.
+    let record = folder.path().join("whole").read_dir().unwrap().next().unwrap().unwrap().path().join("record.json");
+    let written = fs::metadata(&record).unwrap().modified().unwrap();
+    assert!(command("whole").status().unwrap().success());
+    assert_eq!(fs::metadata(&record).unwrap().modified().unwrap(), written);
+}
+
+#[rstest]
+#[case::record("record.json", b"{\"schema\": 1, \"id\"".as_slice(), "not a record this program can read")]
+#[case::newer("record.json", br#"{"schema": 99}"#.as_slice(), "schema Some(99), this program reads 1")]
+#[case::checkpoint("checkpoint.safetensors", b"half".as_slice(), "the checkpoint is damaged; remove it")]
+fn a_damaged_run_is_explained_and_left_alone(#[case] file: &str, #[case] contents: &[u8], #[case] message: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = RunStore::new(folder.path());
+    fs::create_dir_all(folder.path().join("run")).unwrap();
+    let path = folder.path().join("run").join(file);
+    fs::write(&path, contents).unwrap();
+    let error = match store.open("run") {
+        Err(error) => error,
+        Ok(Found::Open(open)) => open.checkpoint().unwrap_err(),
+        Ok(Found::Finished(_)) => panic!("a damaged run is not finished"),
+    };
+    assert!(format!("{error:#}").contains(message), "{error:#}");
+    assert_eq!(fs::read(path).unwrap(), contents);
+}
+
+#[test]
+fn a_run_belongs_to_one_process_at_a_time_and_a_dead_ones_lock_is_free() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = RunStore::new(folder.path());
+    let Ok(Found::Open(held)) = store.open("run") else { panic!("a new run is open") };
+    let error = store.open("run").err().unwrap().to_string();
+    assert!(error.contains("is being run by another process"), "{error}");
+    drop(held);
+    assert!(folder.path().join("run/lock").exists(), "the file stays, the lock is gone");
+    assert!(matches!(store.open("run"), Ok(Found::Open(_))));
 }

@@ -9,7 +9,7 @@ use std::{
 
 use adapter_core::{Activation, AdapterConfig, Init, ParamCount, TaskInfo, Tuning};
 use analysis::{Params, RunRecord, SCHEMA, Status};
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use bert_backbone::{Backbone, BertConfig};
 use burn::{module::Module, tensor::Device};
 use clap::Args;
@@ -22,11 +22,13 @@ use tasks::{
 use super::print;
 use crate::{
     backbones::BackboneArgs,
+    checkpoint::Checkpoint,
     device::DeviceName,
     profile::{Profile, Settings},
     run_config::{NUMERICS, RunConfig},
+    run_store::{Found, OpenRun, RunStore},
     task_args::{TaskArgs, token_cache},
-    trainer::{Course, Lessons, Step, train},
+    trainer::{Course, Lessons, Safety, Step, train},
     tuning_args::TuningArgs,
 };
 
@@ -69,6 +71,12 @@ pub struct TrainArgs {
     /// Where to compute (see `list devices`)
     #[arg(long, env = "ADAPTER_LAB_DEVICE", default_value_t = DeviceName::Flex)]
     device: DeviceName,
+    /// Keep the run in this folder: a finished one is not run again, an interrupted one goes on
+    #[arg(long, value_name = "DIR")]
+    runs: Option<PathBuf>,
+    /// Seconds between two checkpoints of a run that is kept
+    #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
+    checkpoint_every: f64,
     /// Keep v of the best epoch in this file
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
@@ -143,6 +151,29 @@ fn run_one(
     backbone: &Backbone,
     device: &Device,
 ) -> Result<RunRecord> {
+    let fingerprints = BTreeMap::from([
+        ("backbone".to_owned(), backbone.id().hash),
+        ("data".to_owned(), data.fingerprint()),
+        ("tokenizer".to_owned(), backbone.tokenizer.hash()?),
+        ("device".to_owned(), args.device.to_string()),
+        ("numerics".to_owned(), NUMERICS.to_string()),
+    ]);
+    let Value::Object(written) = serde_json::to_value(&config)? else { bail!("a configuration is an object") };
+    let identity = serde_json::to_vec(&(&written, &fingerprints))?;
+    let id = blake3::hash(&identity).to_hex()[..16].to_owned();
+    let store = args.runs.as_ref().map(RunStore::new);
+    let open = match store.as_ref().map(|store| store.open(&id)).transpose()? {
+        Some(Found::Finished(record)) => {
+            eprintln!("note: run {id} is finished; its record is printed");
+            if let Some(path) = &args.save {
+                store.context("a finished run has a store")?.trained(&id)?.write(path)?;
+            }
+            return Ok(*record);
+        }
+        Some(Found::Open(open)) => Some(open),
+        None => None,
+    };
+
     let cache = token_cache(&args.backbone.cache.fetcher());
     let prepared = prepare(data, &config, backbone, &cache)?;
     let metric = args.task.metric().unwrap_or(prepared.metric);
@@ -170,7 +201,8 @@ fn run_one(
         backbone: backbone.id(),
     };
 
-    let lessons = Lessons { train: &prepared.train, validation: &prepared.validation, metric };
+    let lessons =
+        Lessons { train: &prepared.train, validation: &prepared.validation, metric, network: &backbone.config };
     let course = Course {
         settings: config.settings,
         learning_rate: config.learning_rate,
@@ -178,8 +210,21 @@ fn run_one(
         batch_size: config.batch_size,
         seed: config.seed,
     };
+    let resume = open.as_ref().map(OpenRun::checkpoint).transpose()?.flatten();
+    if let Some(checkpoint) = &resume {
+        eprintln!("note: run {id} goes on after step {}", checkpoint.numbers.step);
+    }
+    let mut keep = |checkpoint: &Checkpoint| match &open {
+        Some(open) => checkpoint.write(&open.checkpoint_path()),
+        None => Ok(()),
+    };
+    let every = match &open {
+        Some(_) => Duration::try_from_secs_f64(args.checkpoint_every).context("--checkpoint-every")?,
+        None => Duration::MAX,
+    };
+    let safety = Safety { resume, every, keep: &mut keep };
     let mut progress = Progress::new();
-    let trained = train(model, &info, &lessons, &course, &backbone.config, &training, |step| progress.show(step))?;
+    let trained = train(model, &info, &lessons, &course, &training, safety, |step| progress.show(step))?;
     progress.clear();
 
     let mut test = BTreeMap::new();
@@ -191,27 +236,22 @@ fn run_one(
     if let Some(path) = &args.save {
         trained.file.write(path)?;
     }
-    let fingerprints = BTreeMap::from([
-        ("backbone".to_owned(), backbone.id().hash),
-        ("data".to_owned(), data.fingerprint()),
-        ("tokenizer".to_owned(), backbone.tokenizer.hash()?),
-        ("device".to_owned(), args.device.to_string()),
-        ("numerics".to_owned(), NUMERICS.to_string()),
-    ]);
-    let Value::Object(config) = serde_json::to_value(&config)? else { bail!("a configuration is an object") };
-    let identity = serde_json::to_vec(&(&config, &fingerprints))?;
-    Ok(RunRecord {
+    let record = RunRecord {
         schema: SCHEMA,
-        id: blake3::hash(&identity).to_hex()[..16].to_owned(),
+        id,
         status: Status::Finished,
-        config,
+        config: written,
         fingerprints,
         params: Params { trained: count.trained, total: count.total, backbone: count.backbone, groups: count.groups },
         epochs: trained.epochs,
         best: Some(trained.best),
         test,
         measured: trained.measured,
-    })
+    };
+    if let Some(open) = open {
+        open.finish(&record, &trained.file)?;
+    }
+    Ok(record)
 }
 
 /// A task as a run takes it.

@@ -1,0 +1,145 @@
+//! A run in the middle: everything that a resumed one needs to go on as if it had never stopped.
+
+use std::{io, path::Path};
+
+use adapter_core::{TaskFile, write_atomically};
+use analysis::{Best, Epoch, Measured};
+use anyhow::{Context, Result, ensure};
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use serde::{Deserialize, Serialize};
+
+use crate::adam::AdamState;
+
+/// The state of a run after a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checkpoint {
+    /// Numbers.
+    pub numbers: Numbers,
+    /// v as it is now.
+    pub now: TaskFile,
+    /// v of the best epoch so far.
+    pub best: Option<TaskFile>,
+    /// The optimiser's memory.
+    pub adam: AdamState,
+}
+
+/// The small part of a checkpoint.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Numbers {
+    /// Steps taken.
+    pub step: usize,
+    /// Sum of the losses of the epoch under way.
+    pub loss_sum: f64,
+    /// Tokens trained on.
+    pub tokens: usize,
+    /// Epochs that are over.
+    pub epochs: Vec<Epoch>,
+    /// The best of them.
+    pub best: Option<Best>,
+    /// Times so far.
+    pub measured: Measured,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    numbers: Numbers,
+    adam_step: i32,
+    /// Names and sizes of the optimiser's tensors, in the order of their values.
+    moments: Vec<(String, usize)>,
+    checksum: String,
+}
+
+const KEY: &str = "checkpoint";
+
+impl Checkpoint {
+    /// Writes the checkpoint by atomic rename: a killed run leaves the one before.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let bytes = self.to_bytes().with_context(|| format!("{}: cannot be encoded", path.display()))?;
+        write_atomically(path, &bytes).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Reads and verifies a checkpoint.
+    ///
+    /// # Errors
+    /// If the file is not whole.
+    pub fn read(path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let damaged = || format!("{}: the checkpoint is damaged; remove it to begin this run anew", path.display());
+        Self::from_bytes(&bytes).with_context(damaged)
+    }
+
+    fn to_bytes(&self) -> Result<Vec<u8>> {
+        let now = self.now.to_bytes()?;
+        let best = self.best.as_ref().map(TaskFile::to_bytes).transpose()?.unwrap_or_default();
+        let side =
+            |side: usize| -> Vec<f32> { self.adam.moments.values().flat_map(|m| m[side].iter().copied()).collect() };
+        let (means, squares) = (side(0), side(1));
+        let parts: [(&str, &[u8]); 4] = [
+            ("now", &now),
+            ("best", &best),
+            ("means", bytemuck::cast_slice(&means)),
+            ("squares", bytemuck::cast_slice(&squares)),
+        ];
+        let header = Header {
+            numbers: self.numbers.clone(),
+            adam_step: self.adam.step,
+            moments: self.adam.moments.iter().map(|(name, m)| (name.clone(), m[0].len())).collect(),
+            checksum: checksum(&parts),
+        };
+        let views: Result<Vec<_>, _> = parts
+            .iter()
+            .map(|(name, bytes)| TensorView::new(Dtype::U8, vec![bytes.len()], bytes).map(|view| (*name, view)))
+            .collect();
+        let metadata = [(KEY.to_owned(), serde_json::to_string(&header)?)].into();
+        Ok(safetensors::serialize(views?, Some(metadata))?)
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let (_, metadata) = SafeTensors::read_metadata(bytes)?;
+        let stored = SafeTensors::deserialize(bytes)?;
+        let document = metadata.metadata().as_ref().and_then(|entries| entries.get(KEY));
+        let header: Header = serde_json::from_str(document.context("it has no header")?)?;
+        let part = |name| stored.tensor(name).map(|view| view.data());
+        let (now, best, means, squares) = (part("now")?, part("best")?, part("means")?, part("squares")?);
+        let parts = [("now", now), ("best", best), ("means", means), ("squares", squares)];
+        ensure!(checksum(&parts) == header.checksum, "its contents do not match their checksum");
+        let floats = |bytes: &[u8]| -> Vec<f32> { bytemuck::pod_collect_to_vec(bytes) };
+        let (means, squares) = (floats(means), floats(squares));
+        let mut start = 0;
+        let moments = header.moments.into_iter().map(|(name, size)| {
+            let range = start..start + size;
+            start += size;
+            let slice = |values: &[f32]| values.get(range.clone()).map(<[f32]>::to_vec);
+            Some((name, [slice(&means)?, slice(&squares)?]))
+        });
+        let moments = moments.collect::<Option<_>>().context("it has too few moments")?;
+        Ok(Self {
+            numbers: header.numbers,
+            now: TaskFile::from_bytes(now)?,
+            best: if best.is_empty() { None } else { Some(TaskFile::from_bytes(best)?) },
+            adam: AdamState { step: header.adam_step, moments },
+        })
+    }
+
+    /// Removes a checkpoint that is no longer needed.
+    ///
+    /// # Errors
+    /// If it is there and cannot be removed.
+    pub fn remove(path: &Path) -> io::Result<()> {
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+}
+
+fn checksum(parts: &[(&str, &[u8])]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for (name, bytes) in parts {
+        hasher.update(name.as_bytes()).update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+    }
+    hasher.finalize().to_hex().to_string()
+}

@@ -1,0 +1,114 @@
+//! Runs on disk: each in a folder named by its id, finished once and for all, or to be gone on with.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use adapter_core::{TaskFile, write_atomically};
+use analysis::{RunRecord, SCHEMA};
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::checkpoint::Checkpoint;
+
+/// A folder of runs.
+#[derive(Clone, Debug)]
+pub struct RunStore {
+    folder: PathBuf,
+}
+
+/// What a store knows of a run.
+pub enum Found {
+    /// It is finished; this is its record.
+    Finished(Box<RunRecord>),
+    /// It is ours to run, from the beginning or from a checkpoint.
+    Open(OpenRun),
+}
+
+/// A run that no other process touches while this lives. The system releases the lock of a process that is killed.
+pub struct OpenRun {
+    folder: PathBuf,
+    _lock: fs::File,
+}
+
+impl RunStore {
+    /// The runs in `folder`, which is made when the first begins.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    /// The trained tensors of a finished run.
+    ///
+    /// # Errors
+    /// If they are not there or damaged.
+    pub fn trained(&self, id: &str) -> Result<TaskFile> {
+        Ok(TaskFile::read(&self.folder.join(id).join("v.safetensors"))?)
+    }
+
+    /// Finds a run by its id and locks it, unless it is finished.
+    ///
+    /// # Errors
+    /// If another process runs it, its record cannot be used, or the folder cannot be written.
+    pub fn open(&self, id: &str) -> Result<Found> {
+        let folder = self.folder.join(id);
+        if let Some(record) = read_record(&folder)? {
+            return Ok(Found::Finished(Box::new(record)));
+        }
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let path = folder.join("lock");
+        let lock = fs::File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => bail!("run {id} is being run by another process ({})", path.display()),
+            Err(fs::TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+            }
+        }
+        // The other process may have finished between our look and our lock.
+        match read_record(&folder)? {
+            Some(record) => Ok(Found::Finished(Box::new(record))),
+            None => Ok(Found::Open(OpenRun { folder, _lock: lock })),
+        }
+    }
+}
+
+fn read_record(folder: &Path) -> Result<Option<RunRecord>> {
+    let path = folder.join("record.json");
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let hint =
+        || format!("{}: not a record this program can read; move the folder away to run it anew", path.display());
+    let schema = serde_json::from_str::<serde_json::Value>(&text).with_context(hint)?["schema"].as_u64();
+    ensure!(schema == Some(u64::from(SCHEMA)), "{}: schema {schema:?}, this program reads {SCHEMA}", path.display());
+    serde_json::from_str(&text).map(Some).with_context(hint)
+}
+
+impl OpenRun {
+    /// Where the run's state is kept.
+    pub fn checkpoint_path(&self) -> PathBuf {
+        self.folder.join("checkpoint.safetensors")
+    }
+
+    /// The state to go on from, if the run was begun before.
+    ///
+    /// # Errors
+    /// If there is one and it is damaged.
+    pub fn checkpoint(&self) -> Result<Option<Checkpoint>> {
+        let path = self.checkpoint_path();
+        if path.is_file() { Checkpoint::read(&path).map(Some) } else { Ok(None) }
+    }
+
+    /// Writes the trained tensors and then the record, and gives up the checkpoint: from now on the run is finished.
+    ///
+    /// # Errors
+    /// If a file cannot be written; the run can then be gone on with.
+    pub fn finish(self, record: &RunRecord, file: &TaskFile) -> Result<()> {
+        file.write(&self.folder.join("v.safetensors"))?;
+        let path = self.folder.join("record.json");
+        let text = serde_json::to_string_pretty(record)? + "\n";
+        write_atomically(&path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+        Checkpoint::remove(&self.checkpoint_path()).with_context(|| format!("cannot tidy {}", self.folder.display()))
+    }
+}
