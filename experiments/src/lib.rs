@@ -11,6 +11,7 @@
 //! experiments::run(cli).unwrap();
 //! ```
 
+mod ablation;
 mod adam;
 mod backbones;
 mod checkpoint;
@@ -25,6 +26,7 @@ mod task_args;
 mod trainer;
 mod tuning_args;
 
+pub use ablation::{Ablation, ablate_spans};
 pub use adam::{Adam, AdamConfig, AdamState};
 pub use checkpoint::{Checkpoint, Numbers};
 pub use commands::{Cli, run};

@@ -76,6 +76,21 @@ impl SavedArgs {
 }
 
 impl Saved {
+    /// The model.
+    pub fn model(&self) -> &TaskModel<Option<Adapter>> {
+        &self.model
+    }
+
+    /// Where it computes.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Sequences of a batch.
+    pub fn batch_size(&self) -> usize {
+        self.batch_size
+    }
+
     /// The cache for texts that come again.
     pub fn token_cache(&self) -> TokenCache {
         token_cache(&self.fetcher)

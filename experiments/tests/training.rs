@@ -331,6 +331,9 @@ fn a_run_killed_again_and_again_ends_bit_for_bit_like_one_that_was_not(#[case] t
         child.wait().unwrap();
     }
     assert!(kills > 0, "every run was over before it was killed");
+    let run = folder.path().join("killed").read_dir().unwrap().next().unwrap().unwrap().path();
+    let something_kept = run.join("checkpoint.safetensors").exists() || run.join("record.json").exists();
+    assert!(something_kept, "the killed runs left nothing to go on from");
     assert!(command("killed").status().unwrap().success());
     assert_eq!(finished(&folder.path().join("killed")), finished(&folder.path().join("whole")));
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use adapter_core::Insertion;
-use bert_backbone::{BatchError, BertConfig};
-use burn::tensor::Device;
+use bert_backbone::{BatchError, BertConfig, PackedBatch};
+use burn::tensor::{Device, Tensor};
 
 use crate::{HeadInput, Prefetch, TaskModel, Tokenised, batches::in_order};
 
@@ -24,16 +24,20 @@ pub fn outputs<I: Insertion>(
     let mut rows = Vec::with_capacity(tokens.len());
     for batch in Prefetch::start(tokens.clone(), batches, config.clone(), device.clone()) {
         let packed = batch?.packed;
-        let scores = model.forward(&packed);
-        let width = scores.dims()[1];
-        let values: Vec<f32> = scores.into_data().iter::<f32>().collect();
-        match model.head().input() {
-            HeadInput::Tokens => {
-                let sequences = packed.boundaries().windows(2);
-                rows.extend(sequences.map(|pair| values[pair[0] * width..pair[1] * width].to_vec()));
-            }
-            HeadInput::Cls | HeadInput::Pooler => rows.extend(values.chunks(width).map(<[f32]>::to_vec)),
-        }
+        rows.extend(by_sequence(model.forward(&packed), &packed, model.head().input()));
     }
     Ok(rows)
+}
+
+/// A batch's outputs, divided by sequence.
+pub fn by_sequence(scores: Tensor<2>, batch: &PackedBatch, input: HeadInput) -> Vec<Vec<f32>> {
+    let width = scores.dims()[1];
+    let values: Vec<f32> = scores.into_data().iter::<f32>().collect();
+    match input {
+        HeadInput::Tokens => {
+            let sequences = batch.boundaries().windows(2);
+            sequences.map(|pair| values[pair[0] * width..pair[1] * width].to_vec()).collect()
+        }
+        HeadInput::Cls | HeadInput::Pooler => values.chunks(width).map(<[f32]>::to_vec).collect(),
+    }
 }

@@ -51,7 +51,7 @@ pub use catalog::{Suite, Task, TaskData, tasks};
 pub use dataset::{Dataset, Example, Target, TaskKind, UnknownKind, majority_accuracy};
 pub use evaluation::{Prediction, evaluate, evaluate_answers};
 pub use file_task::FileTask;
-pub use inference::outputs;
+pub use inference::{by_sequence, outputs};
 pub use masking::{MaskConfig, mask_tokens};
 pub use metrics::{ConfusionMatrix, Metric, UnknownMetric, pearson, spearman};
 pub use prepared::{EvaluationSet, TrainingSet};

@@ -153,7 +153,15 @@ impl<I: Insertion> TaskModel<I> {
     /// # Shapes
     /// - result: `[sequences or tokens, outputs]`
     pub fn forward(&self, batch: &PackedBatch) -> Tensor<2> {
-        let hidden = self.bert.forward(batch);
+        self.read_out(self.bert.forward(batch), batch)
+    }
+
+    /// The head's part of [`forward`](Self::forward).
+    ///
+    /// # Shapes
+    /// - `hidden`: `[tokens, hidden]`, the last layer's output
+    /// - result: `[sequences or tokens, outputs]`
+    pub fn read_out(&self, hidden: Tensor<2>, batch: &PackedBatch) -> Tensor<2> {
         let read = match self.head.input {
             HeadInput::Tokens => hidden,
             HeadInput::Cls => batch.first_tokens(hidden),

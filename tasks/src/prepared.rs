@@ -162,8 +162,17 @@ impl EvaluationSet {
         batch_size: usize,
         device: &Device,
     ) -> Result<BTreeMap<Metric, f64>, BatchError> {
-        let rows = outputs(model, &self.tokens, config, batch_size, device)?;
-        Ok(match &self.answers {
+        Ok(self.score(&outputs(model, &self.tokens, config, batch_size, device)?))
+    }
+
+    /// The word pieces of all sequences.
+    pub fn tokens(&self) -> &Arc<Tokenised> {
+        &self.tokens
+    }
+
+    /// All metrics of the task for a model's outputs, one row for each sequence.
+    pub fn score(&self, rows: &[Vec<f32>]) -> BTreeMap<Metric, f64> {
+        match &self.answers {
             Answers::Texts { kind, classes, examples } => {
                 let predictions: Vec<_> = rows.iter().map(|row| Prediction::from_outputs(*kind, row)).collect();
                 evaluate(*kind, *classes, &predictions, examples)
@@ -173,6 +182,6 @@ impl EvaluationSet {
                 let config = AnswerConfig { version: *version, ..AnswerConfig::default() };
                 evaluate_answers(&best_answers(questions, windows, &scores, config), questions)
             }
-        })
+        }
     }
 }

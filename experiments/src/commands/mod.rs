@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod ablate;
 mod encode;
 mod eval;
 mod fetch;
@@ -31,6 +32,7 @@ enum Command {
     FillMask(fill_mask::FillMaskArgs),
     Eval(eval::EvalArgs),
     Predict(predict::PredictArgs),
+    Ablate(ablate::AblateArgs),
     Fetch(fetch::FetchArgs),
     List(list::ListArgs),
 }
@@ -47,6 +49,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Command::FillMask(args) => fill_mask::run(&args),
         Command::Eval(args) => eval::run(&args),
         Command::Predict(args) => predict::run(&args),
+        Command::Ablate(args) => ablate::run(&args),
         Command::Fetch(args) => fetch::run(&args),
         Command::List(args) => list::run(&args),
     }
