@@ -3,11 +3,11 @@
 use std::{path::PathBuf, sync::Arc};
 
 use adapter_core::{Adapter, TaskFile, TaskInfo};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use bert_backbone::{Backbone, Fetcher};
 use burn::tensor::Device;
 use clap::Args;
-use tasks::{Example, Prediction, TaskKind, TaskModel, TokenCache, Tokenised, outputs};
+use tasks::{Dataset, Example, Prediction, TaskKind, TaskModel, TokenCache, outputs};
 
 use crate::{
     backbones::{BackboneArgs, CacheArgs},
@@ -91,15 +91,22 @@ impl Saved {
         self.batch_size
     }
 
+    /// Refuses a dataset that the file was not trained for.
+    pub fn check_task(&self, dataset: &Dataset) -> Result<()> {
+        let (kind, labels) = (self.kind, &self.info.labels);
+        ensure!(
+            kind == dataset.kind && *labels == dataset.labels,
+            "the file was trained for {kind} with labels {labels:?}; task `{}` is {} with {:?}",
+            dataset.task,
+            dataset.kind,
+            dataset.labels
+        );
+        Ok(())
+    }
+
     /// The cache for texts that come again.
     pub fn token_cache(&self) -> TokenCache {
         token_cache(&self.fetcher)
-    }
-
-    /// The model's outputs for sequences.
-    pub fn outputs(&self, tokens: Tokenised) -> Result<Vec<Vec<f32>>> {
-        let config = &self.backbone.config;
-        Ok(outputs(&self.model, &Arc::new(tokens), config, self.batch_size, &self.device)?)
     }
 
     /// The longest sequence: as asked for, or `usual` where the backbone can take it.
@@ -110,7 +117,7 @@ impl Saved {
     /// Predictions for texts.
     pub fn predict(&self, examples: &[Example], cache: &TokenCache) -> Result<Vec<Prediction>> {
         let tokens = cache.texts(examples, &self.backbone.tokenizer, self.max_length(128))?;
-        let rows = self.outputs(tokens)?;
+        let rows = outputs(&self.model, &Arc::new(tokens), &self.backbone.config, self.batch_size, &self.device)?;
         Ok(rows.iter().map(|row| Prediction::from_outputs(self.kind, row)).collect())
     }
 }

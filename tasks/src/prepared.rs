@@ -7,7 +7,7 @@ use bert_backbone::{BatchError, BertConfig, PackedBatch, Tokenizer};
 use burn::tensor::{Device, Tensor};
 
 use crate::{
-    AnswerConfig, Dataset, Example, Metric, Prediction, Question, Questions, SquadVersion, Target, TaskKind, TaskModel,
+    AnswerConfig, Dataset, Example, Metric, Prediction, Question, SquadVersion, Target, TaskKind, TaskModel,
     TokenCache, TokeniseError, Tokenised, WindowConfig, Windows, best_answers, evaluate, evaluate_answers, loss,
     outputs,
 };
@@ -62,8 +62,13 @@ impl TrainingSet {
     ///
     /// # Errors
     /// If the texts cannot be tokenised.
-    pub fn questions(questions: &[Question], tokenizer: &Tokenizer, cache: &TokenCache) -> Result<Self, TokeniseError> {
-        let windows = cache.windows(questions, tokenizer, WindowConfig::default())?;
+    pub fn questions(
+        questions: &[Question],
+        tokenizer: &Tokenizer,
+        config: WindowConfig,
+        cache: &TokenCache,
+    ) -> Result<Self, TokeniseError> {
+        let windows = cache.windows(questions, tokenizer, config)?;
         let spans = (0..windows.len()).map(|window| windows.target(window)).collect();
         Ok(Self { tokens: Arc::new(windows.tokens().clone()), targets: Targets::Spans(spans) })
     }
@@ -130,12 +135,17 @@ impl EvaluationSet {
     ///
     /// # Errors
     /// If the texts cannot be tokenised.
-    pub fn questions(questions: &Questions, tokenizer: &Tokenizer, cache: &TokenCache) -> Result<Self, TokeniseError> {
-        let version = questions.version;
-        let questions = questions.validation.clone();
-        let windows = cache.windows(&questions, tokenizer, WindowConfig::default())?;
+    pub fn questions(
+        questions: &[Question],
+        version: SquadVersion,
+        tokenizer: &Tokenizer,
+        config: WindowConfig,
+        cache: &TokenCache,
+    ) -> Result<Self, TokeniseError> {
+        let windows = cache.windows(questions, tokenizer, config)?;
         let tokens = Arc::new(windows.tokens().clone());
-        Ok(Self { tokens, answers: Answers::Questions { questions, windows: Box::new(windows), version } })
+        let (questions, windows) = (questions.to_vec(), Box::new(windows));
+        Ok(Self { tokens, answers: Answers::Questions { questions, windows, version } })
     }
 
     /// Number of examples.

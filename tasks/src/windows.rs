@@ -21,6 +21,14 @@ pub struct WindowConfig {
     pub max_question: usize,
 }
 
+impl WindowConfig {
+    /// The usual windows, no longer than a backbone can take.
+    pub fn within(longest: usize) -> Self {
+        let usual = Self::default();
+        Self { max_length: usual.max_length.min(longest), ..usual }
+    }
+}
+
 impl Default for WindowConfig {
     fn default() -> Self {
         Self { max_length: 384, stride: 128, max_question: 64 }

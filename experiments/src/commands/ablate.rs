@@ -53,12 +53,7 @@ pub fn run(args: &AblateArgs) -> Result<()> {
     let TaskData::Texts(dataset) = args.task.load(Some(&saved.info.labels))? else {
         bail!("ablation is for texts, not for questions");
     };
-    ensure!(
-        saved.kind == dataset.kind && saved.info.labels == dataset.labels,
-        "the file was trained for {} with labels {:?}, not for this task",
-        saved.kind,
-        saved.info.labels
-    );
+    saved.check_task(&dataset)?;
     let metric = if saved.kind == TaskKind::Regression { Metric::Spearman } else { Metric::Accuracy };
     let cache = saved.token_cache();
     let tokenizer = &saved.backbone.tokenizer;

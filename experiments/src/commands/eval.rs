@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use tasks::{
-    AnswerConfig, Dataset, Example, Metric, Questions, TaskData, TaskKind, WindowConfig, best_answers, evaluate,
-    evaluate_answers, majority_accuracy,
-};
+use tasks::{Dataset, EvaluationSet, Example, Questions, TaskData, TaskKind, WindowConfig, majority_accuracy};
 
 use super::{print, table};
 use crate::{
@@ -60,9 +57,21 @@ pub fn run(args: &EvalArgs) -> Result<()> {
     // A mistyped task is found before a backbone is loaded.
     args.task.check()?;
     let saved = args.saved.load()?;
-    let report = match &args.task.load(Some(&saved.info.labels))? {
-        TaskData::Texts(dataset) => texts(args, &saved, dataset)?,
-        TaskData::Questions(questions) => answers(args, &saved, questions)?,
+    let (task, set, majority) = match &args.task.load(Some(&saved.info.labels))? {
+        TaskData::Texts(dataset) => {
+            let (set, majority) = texts(args, &saved, dataset)?;
+            (dataset.task.clone(), set, majority)
+        }
+        TaskData::Questions(questions) => (args.task.task.clone(), answers(args, &saved, questions)?, None),
+    };
+    let scores = set.evaluate(saved.model(), &saved.backbone.config, saved.batch_size(), saved.device())?;
+    let report = Report {
+        task,
+        split: args.split,
+        examples: set.len(),
+        metric: args.task.metric().map(|metric| metric.to_string()),
+        scores: scores.into_iter().map(|(metric, score)| (metric.to_string(), score)).collect(),
+        majority,
     };
     print(&report, args.json, || {
         let mut rows = vec![["metric", "score"].map(str::to_owned).to_vec()];
@@ -72,45 +81,28 @@ pub fn run(args: &EvalArgs) -> Result<()> {
     })
 }
 
-fn texts(args: &EvalArgs, saved: &Saved, dataset: &Dataset) -> Result<Report> {
-    let (kind, labels) = (saved.kind, &saved.info.labels);
-    ensure!(
-        kind == dataset.kind && *labels == dataset.labels,
-        "the file was trained for {kind} with labels {labels:?}; task `{}` is {} with {:?}",
-        dataset.task,
-        dataset.kind,
-        dataset.labels
-    );
+/// The chosen texts, and the accuracy of their most frequent class.
+fn texts(args: &EvalArgs, saved: &Saved, dataset: &Dataset) -> Result<(EvaluationSet, Option<f64>)> {
+    saved.check_task(dataset)?;
     let examples: Vec<Example> = match args.split {
         Split::Train => dataset.train.clone(),
         Split::Validation => dataset.validation.clone(),
         Split::Test => dataset.test.clone(),
         Split::All => [&dataset.train[..], &dataset.validation, &dataset.test].concat(),
     };
-    let examples = examples.as_slice();
     if !examples.iter().any(|example| example.target.is_some()) {
-        bail!(
-            "task `{}` has no labelled {:?} examples; GLUE's test sets are scored by its server",
-            dataset.task,
-            args.split
-        );
+        let (task, split) = (&dataset.task, args.split);
+        bail!("task `{task}` has no labelled {split:?} examples; GLUE's test sets are scored by its server");
     }
-    let predictions = saved.predict(examples, &saved.token_cache())?;
-    let scores = evaluate(kind, labels.len(), &predictions, examples);
-    Ok(Report {
-        task: dataset.task.clone(),
-        split: args.split,
-        examples: examples.len(),
-        metric: args.task.metric().map(|metric| metric.to_string()),
-        scores: named(scores),
-        majority: (kind == TaskKind::Classification).then(|| majority_accuracy(examples)),
-    })
+    let (tokenizer, cache) = (&saved.backbone.tokenizer, saved.token_cache());
+    let set = EvaluationSet::texts(dataset, &examples, tokenizer, saved.max_length(128), &cache)?;
+    Ok((set, (saved.kind == TaskKind::Classification).then(|| majority_accuracy(&examples))))
 }
 
-fn answers(args: &EvalArgs, saved: &Saved, questions: &Questions) -> Result<Report> {
+/// The chosen questions.
+fn answers(args: &EvalArgs, saved: &Saved, questions: &Questions) -> Result<EvaluationSet> {
     ensure!(saved.kind == TaskKind::Span, "the file was trained for {}, not for spans", saved.kind);
-    let version = questions.version;
-    let questions = match args.split {
+    let chosen = match args.split {
         Split::Train => &questions.train,
         Split::Validation => &questions.validation,
         Split::Test | Split::All => {
@@ -119,21 +111,6 @@ fn answers(args: &EvalArgs, saved: &Saved, questions: &Questions) -> Result<Repo
     };
     let usual = WindowConfig::default();
     let config = WindowConfig { max_length: saved.max_length(usual.max_length), ..usual };
-    let windows = saved.token_cache().windows(questions, &saved.backbone.tokenizer, config)?;
-    let rows = saved.outputs(windows.tokens().clone())?;
-    let scores: Vec<Vec<[f32; 2]>> = rows.iter().map(|row| row.as_chunks::<2>().0.to_vec()).collect();
-    let config = AnswerConfig { version, ..AnswerConfig::default() };
-    let answers = best_answers(questions, &windows, &scores, config);
-    Ok(Report {
-        task: args.task.task.clone(),
-        split: args.split,
-        examples: questions.len(),
-        metric: args.task.metric().map(|metric| metric.to_string()),
-        scores: named(evaluate_answers(&answers, questions)),
-        majority: None,
-    })
-}
-
-fn named(scores: BTreeMap<Metric, f64>) -> BTreeMap<String, f64> {
-    scores.into_iter().map(|(metric, score)| (metric.to_string(), score)).collect()
+    let (tokenizer, cache) = (&saved.backbone.tokenizer, saved.token_cache());
+    Ok(EvaluationSet::questions(chosen, questions.version, tokenizer, config, &cache)?)
 }

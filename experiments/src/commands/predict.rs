@@ -150,9 +150,7 @@ fn submit(args: &PredictArgs, folder: &Path, data: &Path) -> Result<()> {
             bail!("task `{name}` is not one of GLUE's; the server takes no file for it");
         };
         print_notes(&dataset);
-        if dataset.labels != saved.info.labels || dataset.kind != saved.kind {
-            bail!("the file's labels are {:?}, task `{name}` has {:?}", saved.info.labels, dataset.labels);
-        }
+        saved.check_task(&dataset)?;
         let predictions = saved.predict(&dataset.test, &saved.token_cache())?;
         examples += predictions.len();
         files.push(write_submission(&dataset, &predictions, folder)?);

@@ -15,7 +15,7 @@ use burn::{module::Module, tensor::Device};
 use clap::Args;
 use serde_json::Value;
 use tasks::{
-    EvaluationSet, Head, HeadInput, Metric, TaskData, TaskKind, TaskModel, TokenCache, TrainingSet,
+    EvaluationSet, Head, HeadInput, Metric, TaskData, TaskKind, TaskModel, TokenCache, TrainingSet, WindowConfig,
     shuffle::{Purpose, permutation},
 };
 
@@ -53,7 +53,7 @@ pub struct TrainArgs {
     /// Examples of a step
     #[arg(long, default_value_t = 32, value_name = "N")]
     batch_size: usize,
-    /// Longest sequence in tokens; questions are always read in windows of 384
+    /// Longest sequence in tokens; questions are always read in windows of up to 384
     #[arg(long, default_value_t = 128, value_name = "TOKENS")]
     max_length: usize,
     /// Decides initial values, order and dropout
@@ -302,14 +302,21 @@ fn prepare(data: &TaskData, config: &RunConfig, backbone: &Backbone, cache: &Tok
             let all = &questions.train;
             let kept: Vec<_> = keep(all.len()).into_iter().map(|question| all[question].clone()).collect();
             let train = if config.limit.is_some() { &kept } else { all };
+            let window = WindowConfig::within(backbone.config.max_position_embeddings);
             Ok(Prepared {
                 task: config.task.clone(),
                 kind: TaskKind::Span,
                 labels: Vec::new(),
                 outputs: 2,
                 metric: Metric::AnswerF1,
-                train: TrainingSet::questions(train, tokenizer, cache)?,
-                validation: EvaluationSet::questions(questions, tokenizer, cache)?,
+                train: TrainingSet::questions(train, tokenizer, window, cache)?,
+                validation: EvaluationSet::questions(
+                    &questions.validation,
+                    questions.version,
+                    tokenizer,
+                    window,
+                    cache,
+                )?,
                 test: None,
             })
         }
