@@ -37,6 +37,8 @@ pub struct TaskInfo {
     pub labels: Vec<String>,
     /// What the head is and reads, such as `cls` or `pooler`.
     pub head: String,
+    /// Longest sequence in tokens, as in training.
+    pub max_length: usize,
     /// What was trained.
     pub tuning: Tuning,
     /// The adapters, if there are any.

@@ -5,7 +5,7 @@
 //! ```
 //! use analysis::{RunRecord, SCHEMA};
 //!
-//! let text = r#"{"schema": 1, "id": "0f", "status": "finished", "config": {"task": "cola"}, "fingerprints": {},
+//! let text = r#"{"schema": 1, "id": "0f", "status": "finished", "config": {"task": "cola"}, "fingerprints": {}, "software": {},
 //!     "params": {"trained": 2, "total": 9, "backbone": 7, "groups": {"head": 2}}, "epochs": [], "best": null, "test": {},
 //!     "measured": {"training_seconds": 1.5, "evaluation_seconds": 0.1, "tokens_per_second": 100.0, "peak_memory_bytes": null}}"#;
 //! let record: RunRecord = serde_json::from_str(text).unwrap();

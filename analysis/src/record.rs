@@ -22,8 +22,11 @@ pub struct RunRecord {
     pub status: Status,
     /// The resolved configuration.
     pub config: Map<String, Value>,
-    /// Hashes of what went in: `backbone`, `data`, `tokenizer`; and `device`, `numerics`.
+    /// What went in beside the configuration: hashes of `backbone`, `data` and `tokenizer`; the network's `dropout`, the
+    /// `device`, the version of the `numerics`.
     pub fingerprints: BTreeMap<String, String>,
+    /// Versions of what computed it.
+    pub software: BTreeMap<String, String>,
     /// Parameters.
     pub params: Params,
     /// Every epoch.
@@ -42,8 +45,6 @@ pub struct RunRecord {
 pub enum Status {
     /// To its end.
     Finished,
-    /// Not yet to its end.
-    Unfinished,
 }
 
 /// Parameters of a tuned model.

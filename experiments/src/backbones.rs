@@ -12,7 +12,7 @@ use clap::Args;
 pub struct BackboneArgs {
     /// A known name (see `list backbones`) or a folder in Hugging Face layout
     #[arg(long, value_name = "NAME|FOLDER")]
-    pub backbone: String,
+    pub backbone: Option<String>,
     #[command(flatten)]
     pub cache: CacheArgs,
 }
@@ -33,9 +33,14 @@ impl CacheArgs {
 }
 
 impl BackboneArgs {
+    /// The backbone as it was named.
+    pub fn name(&self) -> Result<&str> {
+        self.backbone.as_deref().context("give --backbone: a name of `list backbones`, or a folder")
+    }
+
     /// Loads the backbone; tensors that it has no use for are named on standard error.
     pub fn load(&self, device: &Device) -> Result<Backbone> {
-        let folder = self.cache.fetcher().find(&self.backbone)?;
+        let folder = self.cache.fetcher().find(self.name()?)?;
         let backbone = Backbone::load(&folder, device).context("cannot load the backbone")?;
         if !backbone.unused.is_empty() {
             let names = backbone.unused.join(", ");
@@ -46,10 +51,10 @@ impl BackboneArgs {
 
     /// The backbone's shape and whether it has a pooler; a known name needs no weights for that.
     pub fn shape(&self) -> Result<(BertConfig, bool)> {
-        if let Some(known) = KnownBackbone::find(&self.backbone) {
+        if let Some(known) = KnownBackbone::find(self.name()?) {
             return Ok((known.config, known.pooler));
         }
-        let folder = self.cache.fetcher().find(&self.backbone)?;
+        let folder = self.cache.fetcher().find(self.name()?)?;
         let config = BertConfig::read(&folder.join("config.json"))?;
         let pooler = match Checkpoint::open(&folder) {
             Ok(checkpoint) => checkpoint.has("pooler.dense.weight"),

@@ -1,12 +1,14 @@
 //! A run in the middle: everything that a resumed one needs to go on as if it had never stopped.
 
-use std::{io, path::Path};
+use std::{collections::BTreeMap, io, path::Path};
 
-use adapter_core::{TaskFile, write_atomically};
+use adapter_core::{Insertion, TaskFile, TaskInfo, write_atomically};
 use analysis::{Best, Epoch, Measured};
 use anyhow::{Context, Result, ensure};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tasks::TaskModel;
 
 use crate::adam::AdamState;
 
@@ -42,11 +44,17 @@ pub struct Numbers {
 
 #[derive(Serialize, Deserialize)]
 struct Header {
+    /// Over all parts, the text of `body` included.
+    checksum: String,
+    body: Box<RawValue>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Body {
     numbers: Numbers,
     adam_step: i32,
     /// Names and sizes of the optimiser's tensors, in the order of their values.
     moments: Vec<(String, usize)>,
-    checksum: String,
 }
 
 const KEY: &str = "checkpoint";
@@ -71,6 +79,22 @@ impl Checkpoint {
         Self::from_bytes(&bytes).with_context(damaged)
     }
 
+    /// Checks that this is a state of a run of `total` steps that trains `model` as `info` says.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn check<I: Insertion>(&self, model: &TaskModel<I>, info: &TaskInfo, total: usize) -> Result<()> {
+        let trained = info.tuning.trained(model);
+        let expected: BTreeMap<&str, usize> = trained.iter().map(|t| (t.name.as_str(), t.elements())).collect();
+        let moments = self.adam.moments.iter();
+        let fits = moments.map(|(name, m)| (name.as_str(), m[0].len())).eq(expected);
+        let Numbers { step, epochs, best, .. } = &self.numbers;
+        let counted = *step <= total && epochs.last().map_or(0, |epoch| epoch.steps) <= *step;
+        let has_best = best.is_some() == self.best.is_some() && best.is_some() != epochs.is_empty();
+        ensure!(fits && counted && has_best, "the checkpoint belongs to another run; remove it to begin this one anew");
+        Ok(())
+    }
+
     fn to_bytes(&self) -> Result<Vec<u8>> {
         let now = self.now.to_bytes()?;
         let best = self.best.as_ref().map(TaskFile::to_bytes).transpose()?.unwrap_or_default();
@@ -83,12 +107,12 @@ impl Checkpoint {
             ("means", bytemuck::cast_slice(&means)),
             ("squares", bytemuck::cast_slice(&squares)),
         ];
-        let header = Header {
+        let body = serde_json::value::to_raw_value(&Body {
             numbers: self.numbers.clone(),
             adam_step: self.adam.step,
             moments: self.adam.moments.iter().map(|(name, m)| (name.clone(), m[0].len())).collect(),
-            checksum: checksum(&parts),
-        };
+        })?;
+        let header = Header { checksum: checksum(&body, &parts), body };
         let views: Result<Vec<_>, _> = parts
             .iter()
             .map(|(name, bytes)| TensorView::new(Dtype::U8, vec![bytes.len()], bytes).map(|view| (*name, view)))
@@ -105,11 +129,12 @@ impl Checkpoint {
         let part = |name| stored.tensor(name).map(|view| view.data());
         let (now, best, means, squares) = (part("now")?, part("best")?, part("means")?, part("squares")?);
         let parts = [("now", now), ("best", best), ("means", means), ("squares", squares)];
-        ensure!(checksum(&parts) == header.checksum, "its contents do not match their checksum");
+        ensure!(checksum(&header.body, &parts) == header.checksum, "its contents do not match their checksum");
+        let body: Body = serde_json::from_str(header.body.get())?;
         let floats = |bytes: &[u8]| -> Vec<f32> { bytemuck::pod_collect_to_vec(bytes) };
         let (means, squares) = (floats(means), floats(squares));
         let mut start = 0;
-        let moments = header.moments.into_iter().map(|(name, size)| {
+        let moments = body.moments.into_iter().map(|(name, size)| {
             let range = start..start + size;
             start += size;
             let slice = |values: &[f32]| values.get(range.clone()).map(<[f32]>::to_vec);
@@ -117,10 +142,10 @@ impl Checkpoint {
         });
         let moments = moments.collect::<Option<_>>().context("it has too few moments")?;
         Ok(Self {
-            numbers: header.numbers,
+            numbers: body.numbers,
             now: TaskFile::from_bytes(now)?,
             best: if best.is_empty() { None } else { Some(TaskFile::from_bytes(best)?) },
-            adam: AdamState { step: header.adam_step, moments },
+            adam: AdamState { step: body.adam_step, moments },
         })
     }
 
@@ -136,8 +161,9 @@ impl Checkpoint {
     }
 }
 
-fn checksum(parts: &[(&str, &[u8])]) -> String {
+fn checksum(body: &RawValue, parts: &[(&str, &[u8])]) -> String {
     let mut hasher = blake3::Hasher::new();
+    hasher.update(body.get().as_bytes());
     for (name, bytes) in parts {
         hasher.update(name.as_bytes()).update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
     }

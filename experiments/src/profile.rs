@@ -22,7 +22,7 @@ pub struct Settings {
     pub pooler_head: bool,
     /// Dropout in front of the head.
     pub head_dropout: f64,
-    /// Whether the adapters' GELU is the tanh approximation.
+    /// Whether the adapters' GELU is the tanh approximation. The backbone's own is its configuration's business.
     pub tanh_gelu: bool,
 }
 

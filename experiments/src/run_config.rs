@@ -8,6 +8,9 @@ use crate::profile::Settings;
 /// Raised whenever a change of the program alters results: runs of another version are other runs.
 pub const NUMERICS: u32 = 1;
 
+/// The version of Burn, which computes; a test compares it with the workspace's.
+pub const BURN_VERSION: &str = "0.22.1";
+
 /// Everything that decides what a run computes, but for the contents of its data and backbone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,4 +37,15 @@ pub struct RunConfig {
     pub seed: u64,
     /// Training examples that are kept, after a seeded shuffle; `None` keeps all.
     pub limit: Option<usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recorded_version_of_burn_is_the_one_that_is_used() {
+        let manifest = include_str!("../../Cargo.toml");
+        assert!(manifest.contains(&format!("burn = {{ version = \"={BURN_VERSION}\"")));
+    }
 }

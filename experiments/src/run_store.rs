@@ -51,7 +51,7 @@ impl RunStore {
     /// If another process runs it, its record cannot be used, or the folder cannot be written.
     pub fn open(&self, id: &str) -> Result<Found> {
         let folder = self.folder.join(id);
-        if let Some(record) = read_record(&folder)? {
+        if let (Some(record), false) = (read_record(&folder)?, folder.join("checkpoint.safetensors").exists()) {
             return Ok(Found::Finished(Box::new(record)));
         }
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -64,10 +64,15 @@ impl RunStore {
                 return Err(error).with_context(|| format!("cannot lock {}", path.display()));
             }
         }
-        // The other process may have finished between our look and our lock.
-        match read_record(&folder)? {
-            Some(record) => Ok(Found::Finished(Box::new(record))),
-            None => Ok(Found::Open(OpenRun { folder, _lock: lock })),
+        let open = OpenRun { folder, _lock: lock };
+        open.sweep();
+        // Another process may have finished between our look and our lock.
+        match read_record(&open.folder)? {
+            Some(record) => {
+                open.forget_checkpoint();
+                Ok(Found::Finished(Box::new(record)))
+            }
+            None => Ok(Found::Open(open)),
         }
     }
 }
@@ -109,6 +114,23 @@ impl OpenRun {
         let path = self.folder.join("record.json");
         let text = serde_json::to_string_pretty(record)? + "\n";
         write_atomically(&path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
-        Checkpoint::remove(&self.checkpoint_path()).with_context(|| format!("cannot tidy {}", self.folder.display()))
+        self.forget_checkpoint();
+        Ok(())
+    }
+
+    /// Removes the checkpoint of a finished run. The run is finished even if that fails.
+    fn forget_checkpoint(&self) {
+        if let Err(error) = Checkpoint::remove(&self.checkpoint_path()) {
+            eprintln!("warning: cannot remove {}: {error}", self.checkpoint_path().display());
+        }
+    }
+
+    /// Removes files that a killed process was writing; while we hold the lock nobody else writes.
+    fn sweep(&self) {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(".tmp")) {
+            // What cannot be removed does no harm but to the disk.
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }

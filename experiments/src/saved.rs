@@ -29,7 +29,7 @@ pub struct SavedArgs {
     /// Sequences of a batch
     #[arg(long, default_value_t = 64, value_name = "N")]
     pub batch_size: usize,
-    /// Longest sequence in tokens [default: 128; 384 for question answering]
+    /// Longest sequence in tokens [default: as in training]
     #[arg(long, value_name = "TOKENS")]
     pub max_length: Option<usize>,
     /// Where to compute (see `list devices`)
@@ -59,7 +59,7 @@ impl SavedArgs {
         let info = file.info.clone();
         let device = self.device.open();
         let name = self.backbone.clone().unwrap_or_else(|| info.backbone.name.clone());
-        let backbone = BackboneArgs { backbone: name, cache: self.cache.clone() }.load(&device)?;
+        let backbone = BackboneArgs { backbone: Some(name), cache: self.cache.clone() }.load(&device)?;
         let model = TaskModel::load(&backbone, file, &device)
             .with_context(|| format!("cannot use {} with backbone `{}`", self.adapter.display(), backbone.name))?;
         Ok(Saved {
@@ -109,14 +109,14 @@ impl Saved {
         token_cache(&self.fetcher)
     }
 
-    /// The longest sequence: as asked for, or `usual` where the backbone can take it.
-    pub fn max_length(&self, usual: usize) -> usize {
-        self.max_length.unwrap_or(usual.min(self.backbone.config.max_position_embeddings))
+    /// The longest sequence: as asked for, or as in training.
+    pub fn max_length(&self) -> usize {
+        self.max_length.unwrap_or(self.info.max_length)
     }
 
     /// Predictions for texts.
     pub fn predict(&self, examples: &[Example], cache: &TokenCache) -> Result<Vec<Prediction>> {
-        let tokens = cache.texts(examples, &self.backbone.tokenizer, self.max_length(128))?;
+        let tokens = cache.texts(examples, &self.backbone.tokenizer, self.max_length())?;
         let rows = outputs(&self.model, &Arc::new(tokens), &self.backbone.config, self.batch_size, &self.device)?;
         Ok(rows.iter().map(|row| Prediction::from_outputs(self.kind, row)).collect())
     }

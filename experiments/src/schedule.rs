@@ -16,11 +16,11 @@ pub enum Schedule {
 impl Schedule {
     /// The rate at `step` (from 0) of `total`, of which the share `warmup` is warm-up.
     pub fn rate(self, peak: f64, step: usize, total: usize, warmup: f64) -> f64 {
-        let rising = ((total as f64 * warmup) as usize).max(1);
-        let (s, t, w) = (step as f64, total as f64, rising as f64);
+        let rising = (total as f64 * warmup) as usize;
+        let (s, t, w) = (step as f64, total as f64, rising.max(1) as f64);
         match self {
             Schedule::Paper => {
-                let falling = if total > rising { (t - s) / (t - w) } else { 1.0 };
+                let falling = if t > w { (t - s) / (t - w) } else { 1.0 };
                 peak * ((s + 1.0) / w).min(falling)
             }
             Schedule::AdapterBert if step < rising => peak * s / w,
@@ -55,5 +55,6 @@ mod tests {
     #[test]
     fn a_run_of_one_step_has_the_peak_rate() {
         assert_eq!(Schedule::Paper.rate(1e-3, 0, 1, 0.1), 1e-3);
+        assert_eq!(Schedule::AdapterBert.rate(1e-3, 0, 1, 0.1), 1e-3, "no warm-up where a tenth is no step");
     }
 }

@@ -12,7 +12,7 @@ use tasks::{Dataset, FileTask, Metric, Task, TaskData, TaskKind, TokenCache};
 pub struct TaskArgs {
     /// A known task (see `list tasks`), or file:PATH with a .csv, .tsv or .jsonl file of your own
     #[arg(long, value_name = "NAME|file:PATH")]
-    pub task: String,
+    task: Option<String>,
     /// Folder with glue_data/, additional/ and squad/
     #[arg(long, env = "ADAPTER_LAB_DATA", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
@@ -48,18 +48,23 @@ pub enum Labels {
 }
 
 impl TaskArgs {
+    /// The task as it was named.
+    pub fn name(&self) -> Result<&str> {
+        self.task.as_deref().context("give --task: a name of `list tasks`, or file:PATH")
+    }
+
     /// Reads the task's files; what a user should know of them goes to standard error.
     ///
     /// `labels` are those of a model that is to be used on a file of the user's own.
     pub fn load(&self, labels: Option<&[String]>) -> Result<TaskData> {
-        let data = match self.task.strip_prefix("file:") {
+        let data = match self.name()?.strip_prefix("file:") {
             Some(path) => {
                 let known_labels = labels.filter(|labels| !labels.is_empty()).map(<[String]>::to_vec);
                 TaskData::Texts(FileTask { known_labels, ..self.file(path) }.load()?)
             }
             None => {
                 self.check()?;
-                let (task, folder) = (Task::find(&self.task)?, self.data_dir.clone().unwrap_or_default());
+                let (task, folder) = (Task::find(self.name()?)?, self.data_dir.clone().unwrap_or_default());
                 task.load(&folder).with_context(|| format!("cannot read task `{}`", task.name))?
             }
         };
@@ -71,10 +76,10 @@ impl TaskArgs {
 
     /// Checks that there is such a task and a folder to look for it, without reading it.
     pub fn check(&self) -> Result<()> {
-        if self.task.starts_with("file:") {
+        if self.name()?.starts_with("file:") {
             return Ok(());
         }
-        let task = Task::find(&self.task)?;
+        let task = Task::find(self.name()?)?;
         match self.data_dir {
             Some(_) => Ok(()),
             None => bail!("task `{}` needs --data-dir (or ADAPTER_LAB_DATA): the folder with its files", task.name),
@@ -83,7 +88,7 @@ impl TaskArgs {
 
     /// The metric the task is judged by, for a known one.
     pub fn metric(&self) -> Option<Metric> {
-        Task::find(&self.task).ok().map(|task| task.metric)
+        Task::find(self.task.as_deref()?).ok().map(|task| task.metric)
     }
 
     fn file(&self, path: &str) -> FileTask {

@@ -57,14 +57,21 @@ pub struct Trained {
     pub measured: Measured,
 }
 
-/// How a run is kept safe.
+/// How a run is kept safe. The default keeps nothing.
+#[derive(Default)]
 pub struct Safety<'a> {
     /// The state to go on from.
     pub resume: Option<Checkpoint>,
+    /// How checkpoints are kept.
+    pub keep: Option<Keep<'a>>,
+}
+
+/// How checkpoints are kept.
+pub struct Keep<'a> {
     /// Time between checkpoints; there is one at every epoch's end besides.
     pub every: Duration,
-    /// Keeps a checkpoint.
-    pub keep: &'a mut dyn FnMut(&Checkpoint) -> Result<()>,
+    /// Writes a checkpoint.
+    pub write: &'a mut dyn FnMut(&Checkpoint) -> Result<()>,
 }
 
 /// A step that was taken.
@@ -94,7 +101,7 @@ pub fn train<I: Insertion>(
     lessons: &Lessons<'_>,
     course: &Course,
     device: &Device,
-    safety: Safety<'_>,
+    mut safety: Safety<'_>,
     mut watch: impl FnMut(Step),
 ) -> Result<Trained> {
     let Course { settings, seed, .. } = *course;
@@ -109,6 +116,7 @@ pub fn train<I: Insertion>(
     let mut best: Option<TaskFile> = None;
     let mut run = Numbers::default();
     if let Some(checkpoint) = safety.resume {
+        checkpoint.check(&model, info, total)?;
         model = checkpoint.now.apply(model, &info.backbone)?;
         adam = Adam::restore(settings.adam, checkpoint.adam, &plain);
         (run, best) = (checkpoint.numbers, checkpoint.best);
@@ -132,9 +140,9 @@ pub fn train<I: Insertion>(
             run.tokens += packed.tokens();
             run.loss_sum += value;
             watch(Step { step: run.step, of: total, loss: value, rate });
-            if kept.elapsed() >= safety.every {
+            if let Some(keep) = safety.keep.as_mut().filter(|keep| kept.elapsed() >= keep.every) {
                 run.measured.training_seconds += started.elapsed().as_secs_f64();
-                (safety.keep)(&checkpoint(&run, &model, info, &best, &adam))?;
+                (keep.write)(&checkpoint(&run, &model, info, &best, &adam))?;
                 (kept, started) = (Instant::now(), Instant::now());
             }
         }
@@ -143,7 +151,9 @@ pub fn train<I: Insertion>(
         let started = Instant::now();
         let scores = lessons.validation.evaluate(&model.valid(), network, 2 * course.batch_size, &plain)?;
         run.measured.evaluation_seconds += started.elapsed().as_secs_f64();
-        let score = scores.get(&lessons.metric).copied().unwrap_or_default();
+        let Some(&score) = scores.get(&lessons.metric) else { bail!("the task has no metric `{}`", lessons.metric) };
+        let finite = scores.values().all(|score| score.is_finite());
+        ensure!(finite, "the scores after epoch {} are not numbers: try a lower learning rate", epoch + 1);
         let validation: BTreeMap<String, f64> = scores.iter().map(|(m, &score)| (m.to_string(), score)).collect();
         let metric = lessons.metric.to_string();
         if run.best.as_ref().is_none_or(|best| score > best.validation[&metric]) {
@@ -153,8 +163,10 @@ pub fn train<I: Insertion>(
         let loss = run.loss_sum / steps_of_epoch as f64;
         run.epochs.push(Epoch { epoch: epoch + 1, steps: run.step, loss, validation });
         run.loss_sum = 0.0;
-        (safety.keep)(&checkpoint(&run, &model, info, &best, &adam))?;
-        kept = Instant::now();
+        if let Some(keep) = &mut safety.keep {
+            (keep.write)(&checkpoint(&run, &model, info, &best, &adam))?;
+            kept = Instant::now();
+        }
     }
     let mut measured = run.measured;
     measured.tokens_per_second = run.tokens as f64 / measured.training_seconds;

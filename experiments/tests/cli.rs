@@ -139,6 +139,7 @@ fn saved(task: &str, kind: TaskKind, labels: &[&str]) -> (TempDir, String, Strin
         kind: kind.to_string(),
         labels: labels.iter().map(|&label| label.to_owned()).collect(),
         head: head.to_string(),
+        max_length: 32,
         tuning: Tuning::Adapters,
         adapter: Some(adapter),
         backbone: backbone.id(),
@@ -185,6 +186,31 @@ fn eval_scores_a_file_of_ones_own_and_refuses_another_task() {
     let held = data.display().to_string();
     let whole = ["--validation-file", &held, "--test-file", &held, "--split", "validation", "--json"];
     assert_eq!(json(&[&arguments[..], &whole[..]].concat())["examples"], 2, "labels in another order are the same");
+}
+
+#[test]
+fn ablate_shows_every_span_and_refuses_a_file_without_adapters() {
+    let (folder, backbone, file) = saved("mine", TaskKind::Classification, &["yes", "no"]);
+    let data = folder.path().join("mine.csv");
+    let rows: String = (0..40).map(|i| format!("cat {i},{}\n", ["yes", "no"][i % 2])).collect();
+    fs::write(&data, format!("text,label\n{rows}")).unwrap();
+    let task = format!("file:{}", data.display());
+    let arguments = ["ablate", "--task", &task, "--adapter", &file, "--backbone", &backbone];
+    let report = json(&[&arguments[..], &["--json"]].concat());
+    let spans = report["spans"].as_array().unwrap();
+    assert_eq!((spans.len(), report["layer_passes"].as_u64()), (6, Some(13)));
+    let whole = report["whole"]["accuracy"].as_f64().unwrap();
+    for span in spans {
+        let change = (span["scores"]["accuracy"].as_f64().unwrap() - whole) / whole;
+        assert!((span["relative_change"].as_f64().unwrap() - change).abs() < 1e-12, "{span}");
+    }
+    let text = String::from_utf8(adapter_lab(&arguments).stdout).unwrap();
+    assert!(text.contains("13 layer passes"), "{text}");
+
+    let mut bare = TaskFile::read(Path::new(&file)).unwrap();
+    bare.info.adapter = None;
+    bare.write(Path::new(&file)).unwrap();
+    assert!(!adapter_lab(&arguments).status.success());
 }
 
 #[test]
@@ -341,7 +367,7 @@ fn a_text_without_a_mask_and_a_backbone_without_a_head_are_explained() {
 #[test]
 fn help_is_complete_and_no_arguments_print_it() {
     let help = String::from_utf8(adapter_lab(&["--help"]).stdout).unwrap();
-    for command in ["params", "encode", "fill-mask", "eval", "predict", "fetch", "list"] {
+    for command in ["train", "params", "encode", "fill-mask", "eval", "predict", "ablate", "fetch", "list"] {
         assert!(help.contains(command));
         assert!(adapter_lab(&[command, "--help"]).status.success());
     }

@@ -4,16 +4,19 @@ use std::{
     collections::BTreeMap,
     fs,
     process::{Command, Stdio},
-    time::Duration,
 };
 
-use adapter_core::{Adapter, AdapterConfig, Init, TaskFile, TaskInfo, Tuning, content_hash, tensors, visit_values};
-use bert_backbone::{Backbone, RandomCheckpoint};
+use adapter_core::{
+    Adapter, AdapterConfig, DropoutKey, Init, TaskFile, TaskInfo, Tuning, content_hash, tensors, visit_values,
+};
+use bert_backbone::{Backbone, BertConfig, Encoded, PackedBatch, RandomCheckpoint};
 use burn::{
     module::{Module, Param},
     tensor::{Device, Tensor, TensorData},
 };
-use experiments::{Adam, AdamConfig, Checkpoint, Course, Found, Lessons, Profile, RunStore, Safety, Trained, train};
+use experiments::{
+    Adam, AdamConfig, AdamState, Checkpoint, Course, Found, Lessons, Numbers, Profile, RunStore, Safety, Trained, train,
+};
 use rstest::rstest;
 use serde::Deserialize;
 use tasks::{
@@ -103,11 +106,6 @@ fn dataset() -> Dataset {
     }
 }
 
-/// A run that is not kept.
-fn unkept(keep: &mut dyn FnMut(&Checkpoint) -> anyhow::Result<()>) -> Safety<'_> {
-    Safety { resume: None, every: Duration::MAX, keep }
-}
-
 fn run(backbone: &Backbone, tuning: Tuning, profile: Profile, seed: u64) -> Trained {
     let device = Device::flex().autodiff();
     let init = Init::new(seed);
@@ -131,13 +129,14 @@ fn run(backbone: &Backbone, tuning: Tuning, profile: Profile, seed: u64) -> Trai
         kind: dataset.kind.to_string(),
         labels: dataset.labels.clone(),
         head: HeadInput::Cls.to_string(),
+        max_length: 32,
         tuning,
         adapter: (tuning == Tuning::Adapters).then(|| adapter.clone()),
         backbone: backbone.id(),
     };
     let mut steps = Vec::new();
     let trained =
-        train(model, &info, &lessons, &course, &device, unkept(&mut |_| Ok(())), |step| steps.push(step.step)).unwrap();
+        train(model, &info, &lessons, &course, &device, Safety::default(), |step| steps.push(step.step)).unwrap();
     assert!(steps.into_iter().eq(1..=6 * 8));
     trained
 }
@@ -158,20 +157,58 @@ fn adapters_learn_and_leave_the_backbone_as_it_was() {
     assert_eq!(scores[&Metric::Accuracy], trained.best.validation["accuracy"]);
 }
 
+/// A network large enough that products, element-wise operations and sums are divided among threads.
+fn wide_backbone() -> Backbone {
+    let folder = tempfile::tempdir().unwrap();
+    let tiny = RandomCheckpoint::tiny();
+    let mut vocabulary = tiny.vocabulary.clone();
+    vocabulary.extend((vocabulary.len()..16_500).map(|i| format!("word{i}")));
+    let config = BertConfig { vocab_size: vocabulary.len(), ..BertConfig::new(256, 2, 4) };
+    RandomCheckpoint { config, vocabulary, ..tiny }.write(folder.path(), &Device::flex()).unwrap();
+    Backbone::load(folder.path(), &Device::flex()).unwrap()
+}
+
 #[rstest]
 #[case(Tuning::Adapters, Profile::Paper)]
 #[case(Tuning::FullFineTuning, Profile::AdapterBert)]
-fn the_same_run_gives_the_same_bits_with_one_thread_and_with_two(#[case] tuning: Tuning, #[case] profile: Profile) {
-    let backbone = backbone();
+fn the_same_steps_give_the_same_bits_with_one_thread_and_with_two(#[case] tuning: Tuning, #[case] profile: Profile) {
+    let (backbone, device) = (wide_backbone(), Device::flex().autodiff());
+    let sequence = |seed: u32| Encoded {
+        input_ids: (0..128).map(|i| (i * 131 + seed * 977) % 16_500).collect(),
+        token_type_ids: vec![0; 128],
+        ..Encoded::default()
+    };
+    let two_steps = || {
+        let bert = backbone.bert.clone().train().insert(|place| match tuning {
+            Tuning::Adapters => AdapterConfig::new(64).init(place, 256, Init::new(0), &device),
+            _ => None::<Adapter>,
+        });
+        let mut model =
+            tuning.apply(TaskModel::new(bert, Head::new(256, 2, HeadInput::Cls, Init::new(0), &device)).unwrap());
+        let mut adam = Adam::new(profile.settings().adam);
+        for step in 0..2 {
+            let sequences: Vec<_> = (0..8).map(|i| sequence(8 * step as u32 + i)).collect();
+            let batch = PackedBatch::new(&sequences, &backbone.config, &device).unwrap();
+            let batch = batch.with_dropout(DropoutKey { seed: 0, step });
+            let loss = tasks::loss::cross_entropy(model.forward(&batch), &[0, 1, 0, 1, 1, 0, 1, 0]);
+            model = adam.update(model, &loss.backward(), 1e-3);
+        }
+        content_hash(&model, "")
+    };
     let with_threads = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let trained = pool.install(|| run(&backbone, tuning, profile, 3));
-        (trained.file, trained.epochs)
+        pool.install(two_steps)
     };
-    let one = with_threads(1);
-    assert_eq!(one, with_threads(2));
-    let other = run(&backbone, tuning, profile, 4);
-    assert_ne!(one.0, other.file, "another seed is another run");
+    assert_eq!(with_threads(1), with_threads(2));
+}
+
+#[test]
+fn another_seed_is_another_run_and_the_same_one_repeats_itself() {
+    let backbone = backbone();
+    let run = |seed| run(&backbone, Tuning::Adapters, Profile::Paper, seed);
+    let (first, again, other) = (run(3), run(3), run(4));
+    assert_eq!((&first.file, &first.epochs), (&again.file, &again.epochs));
+    assert_ne!(first.file, other.file);
 }
 
 #[test]
@@ -184,7 +221,7 @@ fn only_what_is_trained_has_an_optimiser_state() {
     let model = Tuning::Adapters.apply(TaskModel::new(bert, head).unwrap());
     let trained: Vec<String> = Tuning::Adapters.trained(&model).into_iter().map(|tensor| tensor.name).collect();
     let encoded = [backbone.tokenizer.encode("the cat", None, 16).unwrap()];
-    let batch = bert_backbone::PackedBatch::new(&encoded, &backbone.config, &device).unwrap();
+    let batch = PackedBatch::new(&encoded, &backbone.config, &device).unwrap();
     let loss = tasks::loss::cross_entropy(model.forward(&batch), &[1]);
     let mut adam = Adam::new(Profile::Paper.settings().adam);
     let values = |model: &TaskModel<Option<Adapter>>| {
@@ -227,12 +264,12 @@ fn a_loss_that_is_not_finite_ends_the_run_with_a_reason() {
         kind: "classification".to_owned(),
         labels: dataset.labels.clone(),
         head: "cls".to_owned(),
+        max_length: 32,
         tuning: Tuning::FullFineTuning,
         adapter: None,
         backbone: backbone.id(),
     };
-    let error =
-        train(model, &info, &lessons, &course, &device, unkept(&mut |_| Ok(())), |_| {}).err().unwrap().to_string();
+    let error = train(model, &info, &lessons, &course, &device, Safety::default(), |_| {}).err().unwrap().to_string();
     assert!(error.contains("try a lower learning rate"), "{error}");
 }
 
@@ -258,7 +295,8 @@ fn the_command_trains_saves_and_scores() {
         serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
     };
     let common = ["--task", &task, "--backbone", &backbone];
-    let options = ["--adapter-size", "8", "--lr", "1e-2", "--epochs", "4", "--batch-size", "8", "--json"];
+    let options =
+        ["--adapter-size", "8", "--lr", "1e-2", "--epochs", "4", "--batch-size", "8", "--max-length", "6", "--json"];
     let record = lab(&[&["train"], &common[..], &options[..], &["--save", &saved]].concat());
     assert_eq!(record["schema"], 1);
     assert_eq!(record["epochs"].as_array().unwrap().len(), 4);
@@ -272,8 +310,9 @@ fn the_command_trains_saves_and_scores() {
 
     let score = lab(&[&["eval"], &common[..], &["--adapter", &saved, "--json"]].concat());
     assert_eq!(score["scores"]["accuracy"], record["best"]["validation"]["accuracy"]);
-    assert_eq!(TaskFile::read(&file).unwrap().info.task, "file:dogs");
-    let differing = lab(&[&["train"], &common[..], &["--profile", "adapter-bert", "--explain", "--json"]].concat());
+    let info = TaskFile::read(&file).unwrap().info;
+    assert_eq!((info.task.as_str(), info.max_length), ("file:dogs", 6), "later uses cut texts as training did");
+    let differing = lab(&["train", "--profile", "adapter-bert", "--explain", "--json"]);
     assert_eq!(differing["adam.bias_correction"], false);
     assert_eq!(differing["init_std"], 1e-3);
     assert_eq!(differing.as_object().unwrap().len(), 9);
@@ -288,6 +327,16 @@ fn finished(runs: &std::path::Path) -> (serde_json::Value, Vec<u8>) {
     record.as_object_mut().unwrap().remove("measured");
     assert!(!folders[0].join("checkpoint.safetensors").exists());
     (record, fs::read(folders[0].join("v.safetensors")).unwrap())
+}
+
+fn checkpoint_of(runs: &std::path::Path) -> Option<std::path::PathBuf> {
+    let run = runs.read_dir().ok()?.next()?.ok()?.path();
+    Some(run.join("checkpoint.safetensors")).filter(|path| path.exists())
+}
+
+fn is_writing(runs: &std::path::Path) -> bool {
+    let run = runs.read_dir().unwrap().next().unwrap().unwrap().path();
+    run.read_dir().unwrap().flatten().any(|entry| entry.file_name().to_string_lossy().starts_with(".tmp"))
 }
 
 #[rstest]
@@ -321,19 +370,26 @@ fn a_run_killed_again_and_again_ends_bit_for_bit_like_one_that_was_not(#[case] t
     };
     assert!(command("whole").status().unwrap().success());
 
-    // Ten moments, spread over a run by a fixed rule; some fall into the writing of a checkpoint.
-    let mut kills = 0;
-    for moment in 0..10u64 {
-        let mut child = command("killed").spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(60 + 37 * moment % 190));
-        kills += usize::from(child.try_wait().unwrap().is_none());
+    // Killed ten times: after a few more checkpoints each time, every other time in the middle of writing one.
+    let log = folder.path().join("log");
+    for round in 0..10usize {
+        let mut child = command("killed")
+            .stderr(fs::File::options().create(true).append(true).open(&log).unwrap())
+            .spawn()
+            .unwrap();
+        let (mut seen, mut last) = (0, None);
+        while seen <= round % 4 && child.try_wait().unwrap().is_none() {
+            let checkpoint = checkpoint_of(&folder.path().join("killed"));
+            let written = checkpoint.as_ref().and_then(|path| fs::metadata(path).ok()?.modified().ok());
+            seen += usize::from(written.is_some() && written != last);
+            last = written.or(last);
+        }
+        while round % 2 == 1 && child.try_wait().unwrap().is_none() && !is_writing(&folder.path().join("killed")) {}
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    assert!(kills > 0, "every run was over before it was killed");
-    let run = folder.path().join("killed").read_dir().unwrap().next().unwrap().unwrap().path();
-    let something_kept = run.join("checkpoint.safetensors").exists() || run.join("record.json").exists();
-    assert!(something_kept, "the killed runs left nothing to go on from");
+    let resumed = fs::read_to_string(&log).unwrap();
+    assert!(resumed.matches("goes on after step").count() >= 5, "too few runs were resumed:\n{resumed}");
     assert!(command("killed").status().unwrap().success());
     assert_eq!(finished(&folder.path().join("killed")), finished(&folder.path().join("whole")));
 
@@ -373,4 +429,25 @@ fn a_run_belongs_to_one_process_at_a_time_and_a_dead_ones_lock_is_free() {
     drop(held);
     assert!(folder.path().join("run/lock").exists(), "the file stays, the lock is gone");
     assert!(matches!(store.open("run"), Ok(Found::Open(_))));
+}
+
+#[test]
+fn a_changed_number_in_a_checkpoint_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (backbone, path) = (backbone(), folder.path().join("checkpoint.safetensors"));
+    let trained = run(&backbone, Tuning::HeadOnly, Profile::Paper, 0);
+    let numbers =
+        Numbers { step: 17, epochs: trained.epochs.clone(), best: Some(trained.best.clone()), ..Numbers::default() };
+    let best = Some(trained.file.clone());
+    let kept = Checkpoint { numbers, now: trained.file, best, adam: AdamState { step: 17, moments: BTreeMap::new() } };
+    kept.write(&path).unwrap();
+    assert_eq!(Checkpoint::read(&path).unwrap(), kept);
+    let whole = fs::read(&path).unwrap();
+    let text = String::from_utf8_lossy(&whole).into_owned();
+    let place = text.find("\\\"step\\\":17").unwrap() + "\\\"step\\\":".len();
+    let mut changed = whole.clone();
+    changed[place] = b'2';
+    fs::write(&path, changed).unwrap();
+    let error = format!("{:#}", Checkpoint::read(&path).unwrap_err());
+    assert!(error.contains("the checkpoint is damaged"), "{error}");
 }

@@ -52,6 +52,7 @@ fn info(backbone: &Backbone, tuning: Tuning, adapter: &AdapterConfig) -> TaskInf
         kind: TaskKind::Classification.to_string(),
         labels: ["red", "green", "blue"].map(str::to_owned).to_vec(),
         head: HeadInput::Cls.to_string(),
+        max_length: 32,
         tuning,
         adapter: (tuning == Tuning::Adapters).then(|| adapter.clone()),
         backbone: backbone.id(),

@@ -57,7 +57,7 @@ pub fn run(args: &AblateArgs) -> Result<()> {
     let metric = if saved.kind == TaskKind::Regression { Metric::Spearman } else { Metric::Accuracy };
     let cache = saved.token_cache();
     let tokenizer = &saved.backbone.tokenizer;
-    let set = EvaluationSet::texts(&dataset, &dataset.validation, tokenizer, saved.max_length(128), &cache)?;
+    let set = EvaluationSet::texts(&dataset, &dataset.validation, tokenizer, saved.max_length(), &cache)?;
     let ablation = ablate_spans(saved.model(), &set, &saved.backbone.config, saved.batch_size(), saved.device())?;
 
     let named = |scores: &BTreeMap<Metric, f64>| scores.iter().map(|(m, &s)| (m.to_string(), s)).collect();

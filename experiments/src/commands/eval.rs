@@ -62,7 +62,7 @@ pub fn run(args: &EvalArgs) -> Result<()> {
             let (set, majority) = texts(args, &saved, dataset)?;
             (dataset.task.clone(), set, majority)
         }
-        TaskData::Questions(questions) => (args.task.task.clone(), answers(args, &saved, questions)?, None),
+        TaskData::Questions(questions) => (args.task.name()?.to_owned(), answers(args, &saved, questions)?, None),
     };
     let scores = set.evaluate(saved.model(), &saved.backbone.config, saved.batch_size(), saved.device())?;
     let report = Report {
@@ -95,7 +95,7 @@ fn texts(args: &EvalArgs, saved: &Saved, dataset: &Dataset) -> Result<(Evaluatio
         bail!("task `{task}` has no labelled {split:?} examples; GLUE's test sets are scored by its server");
     }
     let (tokenizer, cache) = (&saved.backbone.tokenizer, saved.token_cache());
-    let set = EvaluationSet::texts(dataset, &examples, tokenizer, saved.max_length(128), &cache)?;
+    let set = EvaluationSet::texts(dataset, &examples, tokenizer, saved.max_length(), &cache)?;
     Ok((set, (saved.kind == TaskKind::Classification).then(|| majority_accuracy(&examples))))
 }
 
@@ -109,8 +109,7 @@ fn answers(args: &EvalArgs, saved: &Saved, questions: &Questions) -> Result<Eval
             bail!("SQuAD's test set is not public; its validation set is what the paper reports")
         }
     };
-    let usual = WindowConfig::default();
-    let config = WindowConfig { max_length: saved.max_length(usual.max_length), ..usual };
+    let config = WindowConfig { max_length: saved.max_length(), ..WindowConfig::default() };
     let (tokenizer, cache) = (&saved.backbone.tokenizer, saved.token_cache());
     Ok(EvaluationSet::questions(chosen, questions.version, tokenizer, config, &cache)?)
 }

@@ -63,7 +63,7 @@ pub fn run(args: &ParamsArgs) -> Result<()> {
     let count = ParamCount::of(&TaskModel::new(bert, head)?, tuning);
 
     let report = Report {
-        backbone_name: args.backbone.backbone.clone(),
+        backbone_name: args.backbone.name()?.to_owned(),
         tuning,
         percent: count.percent(),
         tasks: args.tasks,

@@ -15,7 +15,7 @@ use burn::{module::Module, tensor::Device};
 use clap::Args;
 use serde_json::Value;
 use tasks::{
-    EvaluationSet, Head, HeadInput, Metric, TaskData, TaskKind, TaskModel, TokenCache, TrainingSet, WindowConfig,
+    EvaluationSet, Head, HeadInput, Metric, Task, TaskData, TaskKind, TaskModel, TokenCache, TrainingSet, WindowConfig,
     shuffle::{Purpose, permutation},
 };
 
@@ -25,10 +25,10 @@ use crate::{
     checkpoint::Checkpoint,
     device::DeviceName,
     profile::{Profile, Settings},
-    run_config::{NUMERICS, RunConfig},
+    run_config::{BURN_VERSION, NUMERICS, RunConfig},
     run_store::{Found, OpenRun, RunStore},
     task_args::{TaskArgs, token_cache},
-    trainer::{Course, Lessons, Safety, Step, train},
+    trainer::{Course, Keep, Lessons, Safety, Step, train},
     tuning_args::TuningArgs,
 };
 
@@ -92,11 +92,11 @@ pub struct TrainArgs {
 }
 
 pub fn run(args: &TrainArgs) -> Result<()> {
+    if args.explain {
+        return explain(&args.settings()?, args.json);
+    }
     let (network, has_pooler) = args.backbone.shape()?;
     let config = args.config(&network)?;
-    if args.explain {
-        return explain(&config.settings, args.json);
-    }
     args.task.check()?;
     ensure!(has_pooler || !config.settings.pooler_head, "this backbone has no pooler; use --profile paper");
     if args.dry_run {
@@ -105,15 +105,25 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     let data = args.task.load(None)?;
     let device = args.device.open();
     let backbone = args.backbone.load(&device)?;
+    let config = config.for_data(&data, &backbone);
     let record = run_one(args, config, &data, &backbone, &device)?;
     print(&record, args.json, || text(&record))
 }
 
 impl TrainArgs {
-    fn config(&self, network: &BertConfig) -> Result<RunConfig> {
+    /// The profile's settings, changed where the user said so.
+    fn settings(&self) -> Result<Settings> {
         let mut settings = self.profile.settings();
         settings.init_std = self.init_std.unwrap_or(settings.init_std);
         settings.adam.clip = self.clip.unwrap_or(settings.adam.clip);
+        let Settings { init_std, adam, .. } = settings;
+        ensure!(init_std.is_finite() && init_std > 0.0, "--init-std {init_std}: a positive number is needed");
+        ensure!(adam.clip.is_finite() && adam.clip >= 0.0, "--clip {}: a number from 0 up is needed", adam.clip);
+        Ok(settings)
+    }
+
+    fn config(&self, network: &BertConfig) -> Result<RunConfig> {
+        let mut settings = self.settings()?;
         ensure!(self.lr > 0.0 && self.lr.is_finite(), "--lr {}: a positive number is needed", self.lr);
         ensure!(self.epochs > 0 && self.batch_size > 0, "--epochs and --batch-size must be at least 1");
         ensure!(self.limit != Some(0), "--limit 0 leaves nothing to train on");
@@ -128,9 +138,15 @@ impl TrainArgs {
         if let Some(adapter) = &adapter {
             adapter.check(network.num_hidden_layers)?;
         }
+        if adapter.is_none() {
+            // What decides nothing must not make another run of the same.
+            let paper = Profile::Paper.settings();
+            (settings.init_std, settings.tanh_gelu) = (paper.init_std, paper.tanh_gelu);
+        }
+        let task = self.task.name()?;
         Ok(RunConfig {
-            task: self.task.task.clone(),
-            backbone: self.backbone.backbone.clone(),
+            task: if task.starts_with("file:") { task.to_owned() } else { Task::find(task)?.name.to_owned() },
+            backbone: self.backbone.name()?.to_owned(),
             tuning,
             adapter,
             settings,
@@ -144,6 +160,20 @@ impl TrainArgs {
     }
 }
 
+impl RunConfig {
+    /// The same configuration under the names that data and backbone have, however the user spelled them.
+    fn for_data(self, data: &TaskData, backbone: &Backbone) -> Self {
+        let backbone_name = backbone.name.clone();
+        match data {
+            TaskData::Texts(dataset) => Self { task: dataset.task.clone(), backbone: backbone_name, ..self },
+            TaskData::Questions(_) => {
+                let max_length = WindowConfig::within(backbone.config.max_position_embeddings).max_length;
+                Self { max_length, backbone: backbone_name, ..self }
+            }
+        }
+    }
+}
+
 fn run_one(
     args: &TrainArgs,
     config: RunConfig,
@@ -151,7 +181,10 @@ fn run_one(
     backbone: &Backbone,
     device: &Device,
 ) -> Result<RunRecord> {
+    let BertConfig { hidden_dropout_prob, attention_probs_dropout_prob, .. } = backbone.config;
     let fingerprints = BTreeMap::from([
+        // They decide training, but not what the network computes: no part of the backbone's own hash.
+        ("dropout".to_owned(), format!("{hidden_dropout_prob} {attention_probs_dropout_prob}")),
         ("backbone".to_owned(), backbone.id().hash),
         ("data".to_owned(), data.fingerprint()),
         ("tokenizer".to_owned(), backbone.tokenizer.hash()?),
@@ -196,6 +229,7 @@ fn run_one(
         kind: prepared.kind.to_string(),
         labels: prepared.labels,
         head: input.to_string(),
+        max_length: config.max_length,
         tuning: config.tuning,
         adapter: config.adapter.clone(),
         backbone: backbone.id(),
@@ -214,16 +248,19 @@ fn run_one(
     if let Some(checkpoint) = &resume {
         eprintln!("note: run {id} goes on after step {}", checkpoint.numbers.step);
     }
-    let mut keep = |checkpoint: &Checkpoint| match &open {
+    let mut write = |checkpoint: &Checkpoint| match &open {
         Some(open) => checkpoint.write(&open.checkpoint_path()),
         None => Ok(()),
     };
-    let every = match &open {
-        Some(_) => Duration::try_from_secs_f64(args.checkpoint_every).context("--checkpoint-every")?,
-        None => Duration::MAX,
+    let keep = match &open {
+        Some(_) => {
+            let every = Duration::try_from_secs_f64(args.checkpoint_every).context("--checkpoint-every")?;
+            Some(Keep { every, write: &mut write })
+        }
+        None => None,
     };
-    let safety = Safety { resume, every, keep: &mut keep };
-    let mut progress = Progress::new();
+    let safety = Safety { resume, keep };
+    let mut progress = Progress::new(args.json);
     let trained = train(model, &info, &lessons, &course, &training, safety, |step| progress.show(step))?;
     progress.clear();
 
@@ -241,6 +278,10 @@ fn run_one(
         id,
         status: Status::Finished,
         config: written,
+        software: BTreeMap::from([
+            ("adapter-lab".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+            ("burn".to_owned(), BURN_VERSION.to_owned()),
+        ]),
         fingerprints,
         params: Params { trained: count.trained, total: count.total, backbone: count.backbone, groups: count.groups },
         epochs: trained.epochs,
@@ -378,41 +419,39 @@ fn text(record: &RunRecord) -> String {
 
 /// One line on standard error: how far, how fast, how long still.
 struct Progress {
-    started: Instant,
-    shown: Option<Instant>,
+    quiet: bool,
     on_terminal: bool,
+    /// The first step of this process, and when it was taken.
+    first: Option<(usize, Instant)>,
+    shown: Option<Instant>,
 }
 
 impl Progress {
-    fn new() -> Self {
-        Self { started: Instant::now(), shown: None, on_terminal: io::stderr().is_terminal() }
+    fn new(quiet: bool) -> Self {
+        Self { quiet, on_terminal: io::stderr().is_terminal(), first: None, shown: None }
     }
 
     fn show(&mut self, step: Step) {
+        let (first, since) = *self.first.get_or_insert((step.step, Instant::now()));
         // Often enough to watch, seldom enough for a log.
         let pause = Duration::from_secs_f64(if self.on_terminal { 0.2 } else { 30.0 });
-        if self.shown.is_some_and(|shown| shown.elapsed() < pause) {
+        let taken = step.step - first;
+        if self.quiet || taken == 0 || self.shown.is_some_and(|shown| shown.elapsed() < pause) {
             return;
         }
         self.shown = Some(Instant::now());
-        let each = self.started.elapsed().as_secs_f64() / step.step as f64;
+        let each = since.elapsed().as_secs_f64() / taken as f64;
         let left = each * (step.of - step.step) as f64;
-        let line = format!(
-            "step {}/{}  loss {:.4}  rate {:.2e}  {:.2} steps/s  {:.0} s left",
-            step.step,
-            step.of,
-            step.loss,
-            step.rate,
-            1.0 / each,
-            left
-        );
+        let Step { step, of, loss, rate } = step;
+        let line =
+            format!("step {step}/{of}  loss {loss:.4}  rate {rate:.2e}  {:.2} steps/s  {left:.0} s left", 1.0 / each);
         let (before, after) = if self.on_terminal { ("\r\x1b[K", "") } else { ("", "\n") };
         // Progress that nobody can read is no reason to stop.
         let _ = write!(io::stderr(), "{before}{line}{after}").and_then(|()| io::stderr().flush());
     }
 
     fn clear(&self) {
-        if self.on_terminal {
+        if self.on_terminal && !self.quiet {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
     }
