@@ -451,3 +451,11 @@ fn a_changed_number_in_a_checkpoint_is_noticed() {
     let error = format!("{:#}", Checkpoint::read(&path).unwrap_err());
     assert!(error.contains("the checkpoint is damaged"), "{error}");
 }
+
+#[path = "../examples/own_adapter.rs"]
+mod own_adapter;
+
+#[test]
+fn the_example_of_an_adapter_and_a_dataset_of_ones_own_learns() {
+    own_adapter::main().unwrap();
+}
