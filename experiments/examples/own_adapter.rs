@@ -64,7 +64,7 @@ pub fn main() -> anyhow::Result<()> {
         network: &backbone.config,
     };
     let settings = Profile::Paper.settings();
-    let course = Course { settings, learning_rate: 1e-2, epochs: 4, batch_size: 16, seed: 0 };
+    let course = Course { settings, learning_rate: 1e-2, epochs: 4, batch_size: 16, seed: 0, patience: None };
     let (kind, labels, backbone) = (dataset.kind.to_string(), dataset.labels.clone(), backbone.id());
     let (task, head, tuning) = (dataset.task.clone(), HeadInput::Cls.to_string(), Tuning::Adapters);
     let info = TaskInfo { task, kind, labels, head, max_length: 32, tuning, adapter: None, backbone };

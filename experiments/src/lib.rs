@@ -35,7 +35,7 @@ pub use profile::{Profile, Settings, UnknownProfile};
 pub use run_config::{BURN_VERSION, NUMERICS, RunConfig};
 pub use run_store::{Found, OpenRun, RunStore};
 pub use schedule::Schedule;
-pub use trainer::{Course, Keep, Lessons, Safety, Step, Trained, train};
+pub use trainer::{Course, Interrupted, Keep, Lessons, Safety, Step, Trained, train};
 
 /// The README's code is compiled and run with the tests.
 #[cfg(doctest)]

@@ -37,6 +37,8 @@ pub struct RunConfig {
     pub seed: u64,
     /// Training examples that are kept, after a seeded shuffle; `None` keeps all.
     pub limit: Option<usize>,
+    /// Epochs without a better validation score after which the run ends; `None` runs them all.
+    pub patience: Option<usize>,
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
@@ -31,6 +32,8 @@ pub struct Course {
     pub batch_size: usize,
     /// Decides order and dropout.
     pub seed: u64,
+    /// Epochs without a better validation score after which the run ends; `None` runs them all.
+    pub patience: Option<usize>,
 }
 
 /// What to train on, and what to choose by.
@@ -64,6 +67,8 @@ pub struct Safety<'a> {
     pub resume: Option<Checkpoint>,
     /// How checkpoints are kept.
     pub keep: Option<Keep<'a>>,
+    /// Set from outside to end the run after the step under way.
+    pub stop: Option<&'a AtomicBool>,
 }
 
 /// How checkpoints are kept.
@@ -72,6 +77,14 @@ pub struct Keep<'a> {
     pub every: Duration,
     /// Writes a checkpoint.
     pub write: &'a mut dyn FnMut(&Checkpoint) -> Result<()>,
+}
+
+/// A run that was stopped from outside.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted after step {step}; {}", if *kept { "run the same command again to go on" } else { "nothing was kept (--runs DIR would)" })]
+pub struct Interrupted {
+    step: usize,
+    kept: bool,
 }
 
 /// A step that was taken.
@@ -123,6 +136,10 @@ pub fn train<I: Insertion>(
     }
     let mut kept = Instant::now();
     for epoch in run.epochs.len()..course.epochs {
+        let since_best = run.best.as_ref().map_or(0, |best| epoch - best.epoch);
+        if course.patience.is_some_and(|patience| since_best >= patience) {
+            break;
+        }
         let mut started = Instant::now();
         let mut plan = epoch_batches(&lengths, batches, epoch as u64);
         let steps_of_epoch = plan.len();
@@ -140,10 +157,14 @@ pub fn train<I: Insertion>(
             run.tokens += packed.tokens();
             run.loss_sum += value;
             watch(Step { step: run.step, of: total, loss: value, rate });
-            if let Some(keep) = safety.keep.as_mut().filter(|keep| kept.elapsed() >= keep.every) {
+            let stopped = safety.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
+            if let Some(keep) = safety.keep.as_mut().filter(|keep| stopped || kept.elapsed() >= keep.every) {
                 run.measured.training_seconds += started.elapsed().as_secs_f64();
                 (keep.write)(&checkpoint(&run, &model, info, &best, &adam))?;
                 (kept, started) = (Instant::now(), Instant::now());
+            }
+            if stopped {
+                return Err(Interrupted { step: run.step, kept: safety.keep.is_some() }.into());
             }
         }
         run.measured.training_seconds += started.elapsed().as_secs_f64();

@@ -107,6 +107,16 @@ fn dataset() -> Dataset {
 }
 
 fn run(backbone: &Backbone, tuning: Tuning, profile: Profile, seed: u64) -> Trained {
+    run_course(backbone, tuning, profile, seed, |course| course)
+}
+
+fn run_course(
+    backbone: &Backbone,
+    tuning: Tuning,
+    profile: Profile,
+    seed: u64,
+    change: impl FnOnce(Course) -> Course,
+) -> Trained {
     let device = Device::flex().autodiff();
     let init = Init::new(seed);
     let adapter = AdapterConfig { init_std: profile.settings().init_std, ..AdapterConfig::new(8) };
@@ -123,7 +133,9 @@ fn run(backbone: &Backbone, tuning: Tuning, profile: Profile, seed: u64) -> Trai
         metric: Metric::Accuracy,
         network: &backbone.config,
     };
-    let course = Course { settings: profile.settings(), learning_rate: 1e-2, epochs: 6, batch_size: 8, seed };
+    let course =
+        Course { settings: profile.settings(), learning_rate: 1e-2, epochs: 6, batch_size: 8, seed, patience: None };
+    let course = change(course);
     let info = TaskInfo {
         task: dataset.task.clone(),
         kind: dataset.kind.to_string(),
@@ -137,7 +149,7 @@ fn run(backbone: &Backbone, tuning: Tuning, profile: Profile, seed: u64) -> Trai
     let mut steps = Vec::new();
     let trained =
         train(model, &info, &lessons, &course, &device, Safety::default(), |step| steps.push(step.step)).unwrap();
-    assert!(steps.into_iter().eq(1..=6 * 8));
+    assert!(steps.into_iter().eq(1..=8 * trained.epochs.len()));
     trained
 }
 
@@ -258,7 +270,7 @@ fn a_loss_that_is_not_finite_ends_the_run_with_a_reason() {
         network: &backbone.config,
     };
     let settings = Profile::Paper.settings();
-    let course = Course { settings, learning_rate: 1e38, epochs: 2, batch_size: 8, seed: 0 };
+    let course = Course { settings, learning_rate: 1e38, epochs: 2, batch_size: 8, seed: 0, patience: None };
     let info = TaskInfo {
         task: "dogs".to_owned(),
         kind: "classification".to_owned(),
@@ -329,6 +341,22 @@ fn finished(runs: &std::path::Path) -> (serde_json::Value, Vec<u8>) {
     (record, fs::read(folders[0].join("v.safetensors")).unwrap())
 }
 
+/// A command that trains on a small file in `folder`, and keeps the run in `runs` there.
+fn small_run(folder: &std::path::Path, runs: &str, options: &[&str]) -> Command {
+    let data = folder.join("dogs.csv");
+    if !data.exists() {
+        RandomCheckpoint::tiny().write(folder, &Device::flex()).unwrap();
+        let rows: String = dataset().train.iter().enumerate().map(|(i, e)| format!("{},{}\n", e.text, i % 2)).collect();
+        fs::write(&data, format!("text,label\n{}", rows.repeat(6))).unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
+    command.args(["train", "--task"]).arg(format!("file:{}", data.display())).arg("--backbone").arg(folder);
+    command.args(["--epochs", "3", "--batch-size", "8", "--lr", "1e-2", "--checkpoint-every", "0", "--json"]);
+    command.args(options).arg("--runs").arg(folder.join(runs)).env("ADAPTER_LAB_CACHE", folder.join("cache"));
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
 fn checkpoint_of(runs: &std::path::Path) -> Option<std::path::PathBuf> {
     let run = runs.read_dir().ok()?.next()?.ok()?.path();
     Some(run.join("checkpoint.safetensors")).filter(|path| path.exists())
@@ -344,30 +372,7 @@ fn is_writing(runs: &std::path::Path) -> bool {
 #[case::full(&["--tuning", "full", "--profile", "adapter-bert"])]
 fn a_run_killed_again_and_again_ends_bit_for_bit_like_one_that_was_not(#[case] tuning: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
-    RandomCheckpoint::tiny().write(folder.path(), &Device::flex()).unwrap();
-    let data = folder.path().join("dogs.csv");
-    let rows: String = dataset().train.iter().enumerate().map(|(i, e)| format!("{},{}\n", e.text, i % 2)).collect();
-    fs::write(&data, format!("text,label\n{}", rows.repeat(6))).unwrap();
-    let (task, backbone) = (format!("file:{}", data.display()), folder.path().display().to_string());
-    let command = |runs: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
-        command.args([
-            "train",
-            "--task",
-            &task,
-            "--backbone",
-            &backbone,
-            "--epochs",
-            "3",
-            "--batch-size",
-            "8",
-            "--lr",
-            "1e-2",
-        ]);
-        command.args(tuning).args(["--checkpoint-every", "0", "--json", "--runs"]).arg(folder.path().join(runs));
-        command.env("ADAPTER_LAB_CACHE", folder.path().join("cache")).stdout(Stdio::null()).stderr(Stdio::null());
-        command
-    };
+    let command = |runs: &str| small_run(folder.path(), runs, tuning);
     assert!(command("whole").status().unwrap().success());
 
     // Killed ten times: after a few more checkpoints each time, every other time in the middle of writing one.
@@ -450,6 +455,35 @@ fn a_changed_number_in_a_checkpoint_is_noticed() {
     fs::write(&path, changed).unwrap();
     let error = format!("{:#}", Checkpoint::read(&path).unwrap_err());
     assert!(error.contains("the checkpoint is damaged"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_keeps_the_run_and_says_how_to_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = |runs: &str| small_run(folder.path(), runs, &["--adapter-size", "8"]);
+    assert!(command("whole").status().unwrap().success());
+    let mut child = command("stopped").stderr(Stdio::piped()).spawn().unwrap();
+    while checkpoint_of(&folder.path().join("stopped")).is_none() {
+        assert!(child.try_wait().unwrap().is_none(), "the run ended before it could be stopped");
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && errors.contains("run the same command again to go on"), "{errors}");
+    assert!(command("stopped").status().unwrap().success());
+    assert_eq!(finished(&folder.path().join("stopped")), finished(&folder.path().join("whole")));
+}
+
+#[test]
+fn patience_ends_a_run_that_gets_no_better() {
+    let backbone = backbone();
+    // A rate that moves nothing: no epoch is better than the first.
+    let epochs = |patience| {
+        let course = |course: Course| Course { learning_rate: 1e-30, patience, ..course };
+        run_course(&backbone, Tuning::HeadOnly, Profile::Paper, 0, course).epochs.len()
+    };
+    assert_eq!([epochs(None), epochs(Some(1)), epochs(Some(3))], [6, 2, 4]);
 }
 
 #[path = "../examples/own_adapter.rs"]

@@ -4,6 +4,10 @@ use std::{
     collections::BTreeMap,
     io::{self, IsTerminal, Write},
     path::PathBuf,
+    sync::{
+        Once,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -68,6 +72,9 @@ pub struct TrainArgs {
     /// Keep so many training examples, after a seeded shuffle
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
+    /// End after so many epochs without a better validation score [default: run them all]
+    #[arg(long, value_name = "EPOCHS", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
+    patience: Option<usize>,
     /// Where to compute (see `list devices`)
     #[arg(long, env = "ADAPTER_LAB_DEVICE", default_value_t = DeviceName::Flex)]
     device: DeviceName,
@@ -156,6 +163,7 @@ impl TrainArgs {
             max_length: self.max_length,
             seed: self.seed,
             limit: self.limit,
+            patience: self.patience,
         })
     }
 }
@@ -243,6 +251,7 @@ fn run_one(
         epochs: config.epochs,
         batch_size: config.batch_size,
         seed: config.seed,
+        patience: config.patience,
     };
     let resume = open.as_ref().map(OpenRun::checkpoint).transpose()?.flatten();
     if let Some(checkpoint) = &resume {
@@ -259,7 +268,7 @@ fn run_one(
         }
         None => None,
     };
-    let safety = Safety { resume, keep };
+    let safety = Safety { resume, keep, stop: Some(stop_on_ctrl_c()) };
     let mut progress = Progress::new(args.json);
     let trained = train(model, &info, &lessons, &course, &training, safety, |step| progress.show(step))?;
     progress.clear();
@@ -293,6 +302,18 @@ fn run_one(
         open.finish(&record, &trained.file)?;
     }
     Ok(record)
+}
+
+/// Set by Ctrl-C from now on.
+fn stop_on_ctrl_c() -> &'static AtomicBool {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    static LISTEN: Once = Once::new();
+    LISTEN.call_once(|| {
+        if let Err(error) = ctrlc::set_handler(|| STOP.store(true, Ordering::Relaxed)) {
+            eprintln!("warning: Ctrl-C will end the run without a last checkpoint: {error}");
+        }
+    });
+    &STOP
 }
 
 /// A task as a run takes it.
