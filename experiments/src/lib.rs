@@ -18,6 +18,7 @@ mod checkpoint;
 mod commands;
 mod device;
 mod profile;
+mod progress;
 mod run_config;
 mod run_store;
 mod saved;

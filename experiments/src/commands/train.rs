@@ -2,13 +2,12 @@
 
 use std::{
     collections::BTreeMap,
-    io::{self, IsTerminal, Write},
     path::PathBuf,
     sync::{
         Once,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use adapter_core::{Activation, AdapterConfig, Init, ParamCount, TaskInfo, Tuning};
@@ -29,10 +28,11 @@ use crate::{
     checkpoint::Checkpoint,
     device::DeviceName,
     profile::{Profile, Settings},
+    progress::Progress,
     run_config::{BURN_VERSION, NUMERICS, RunConfig},
     run_store::{Found, OpenRun, RunStore},
     task_args::{TaskArgs, token_cache},
-    trainer::{Course, Keep, Lessons, Safety, Step, train},
+    trainer::{Course, Keep, Lessons, Safety, train},
     tuning_args::TuningArgs,
 };
 
@@ -436,44 +436,4 @@ fn text(record: &RunRecord) -> String {
         "run {}: {trained} parameters trained in {:.1} s, {:.0} tokens/s\n",
         record.id, measured.training_seconds, measured.tokens_per_second
     )
-}
-
-/// One line on standard error: how far, how fast, how long still.
-struct Progress {
-    quiet: bool,
-    on_terminal: bool,
-    /// The first step of this process, and when it was taken.
-    first: Option<(usize, Instant)>,
-    shown: Option<Instant>,
-}
-
-impl Progress {
-    fn new(quiet: bool) -> Self {
-        Self { quiet, on_terminal: io::stderr().is_terminal(), first: None, shown: None }
-    }
-
-    fn show(&mut self, step: Step) {
-        let (first, since) = *self.first.get_or_insert((step.step, Instant::now()));
-        // Often enough to watch, seldom enough for a log.
-        let pause = Duration::from_secs_f64(if self.on_terminal { 0.2 } else { 30.0 });
-        let taken = step.step - first;
-        if self.quiet || taken == 0 || self.shown.is_some_and(|shown| shown.elapsed() < pause) {
-            return;
-        }
-        self.shown = Some(Instant::now());
-        let each = since.elapsed().as_secs_f64() / taken as f64;
-        let left = each * (step.of - step.step) as f64;
-        let Step { step, of, loss, rate } = step;
-        let line =
-            format!("step {step}/{of}  loss {loss:.4}  rate {rate:.2e}  {:.2} steps/s  {left:.0} s left", 1.0 / each);
-        let (before, after) = if self.on_terminal { ("\r\x1b[K", "") } else { ("", "\n") };
-        // Progress that nobody can read is no reason to stop.
-        let _ = write!(io::stderr(), "{before}{line}{after}").and_then(|()| io::stderr().flush());
-    }
-
-    fn clear(&self) {
-        if self.on_terminal && !self.quiet {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
-    }
 }
