@@ -168,7 +168,7 @@ fn a_file_that_is_not_whole_has_its_own_message(#[case] harm: fn(&Path), #[case]
 }
 
 #[test]
-fn no_flipped_bit_of_a_file_goes_unnoticed() {
+fn a_flipped_bit_in_any_byte_is_noticed_or_changes_nothing() {
     let (folder, ..) = saved(Tuning::HeadOnly, InnerNorm::None);
     let path = folder.path().join("v.safetensors");
     let whole = fs::read(&path).unwrap();
