@@ -32,6 +32,7 @@ mod init;
 mod insertion;
 mod mix;
 mod place;
+mod probe;
 mod task_file;
 mod tensors;
 mod tuning;
@@ -45,6 +46,7 @@ pub use init::Init;
 pub use insertion::{At, Insertion, NoInsertion};
 pub use mix::mix;
 pub use place::{LayerSpan, LayerSpanError, Place, Site};
+pub use probe::{Probe, Probed};
 pub use task_file::{BackboneId, Flaw, TaskFile, TaskFileError, TaskInfo};
 pub use tensors::{
     TensorInfo, TensorMapper, TensorVisitor, content_hash, replace_values, rewrite, tensors, visit_gradients,

@@ -1,4 +1,5 @@
-//! What runs show. So far the [`RunRecord`]: what is written of a run, and all that figures and tables will ever read.
+//! What runs show. So far what is written of them, all that figures and tables will ever read: a [`RunRecord`] of each run,
+//! an [`AblationRecord`] of its adapters' removal, a [`StreamRecord`] of several tasks one after the other.
 //!
 //! This crate does not know Burn, so that it builds in seconds.
 //!
@@ -12,6 +13,10 @@
 //! assert_eq!((record.schema, record.config["task"].as_str()), (SCHEMA, Some("cola")));
 //! ```
 
+mod ablation;
 mod record;
+mod stream;
 
+pub use ablation::{AblationRecord, SpanScore};
 pub use record::{Best, Epoch, Measured, Params, RunRecord, SCHEMA, Status};
+pub use stream::{Recall, Stage, StreamRecord};

@@ -29,9 +29,9 @@ pub struct RunRecord {
     pub software: BTreeMap<String, String>,
     /// Parameters.
     pub params: Params,
-    /// Every epoch.
+    /// Every evaluation, one at least at each epoch's end.
     pub epochs: Vec<Epoch>,
-    /// The epoch with the best validation score.
+    /// The evaluation with the best validation score.
     pub best: Option<Best>,
     /// Scores on the test set, where its labels are known: fractions.
     pub test: BTreeMap<String, f64>,
@@ -60,24 +60,26 @@ pub struct Params {
     pub groups: BTreeMap<String, usize>,
 }
 
-/// An epoch of training.
+/// An evaluation: at the end of an epoch, or in the middle of one where the run asks for more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Epoch {
-    /// Its number, from 1.
+    /// The epoch's number, from 1.
     pub epoch: usize,
     /// Steps taken since the beginning.
     pub steps: usize,
-    /// Mean training loss.
+    /// Mean training loss since the evaluation before.
     pub loss: f64,
     /// Scores on the validation set: fractions.
     pub validation: BTreeMap<String, f64>,
 }
 
-/// The best epoch.
+/// The best evaluation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Best {
-    /// Its number, from 1.
+    /// Its epoch's number, from 1.
     pub epoch: usize,
+    /// Steps taken until then.
+    pub steps: usize,
     /// The metric it was chosen by.
     pub metric: String,
     /// Its scores on the validation set: fractions.

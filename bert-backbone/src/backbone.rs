@@ -76,6 +76,20 @@ impl Backbone {
         })
     }
 
+    /// The same backbone with other weights, under another name: `bert` must have its shape.
+    pub fn with_weights(&self, name: String, bert: Bert) -> Self {
+        Self {
+            name,
+            config: self.config.clone(),
+            bert: bert.no_grad(),
+            // It was tied to the word embeddings that are no longer there.
+            masked_lm: None,
+            tokenizer: self.tokenizer.clone(),
+            unused: Vec::new(),
+            hash: OnceLock::new(),
+        }
+    }
+
     /// Its name, and a hash of the weights and of what else decides what the network computes. The hash is the same
     /// for every file format and naming the weights came from.
     pub fn id(&self) -> BackboneId {

@@ -46,11 +46,26 @@ impl<I: Insertion> Bert<I> {
     /// # Shapes
     /// - result: `[tokens, hidden]`
     pub fn forward(&self, batch: &PackedBatch) -> Tensor<2> {
-        let mut hidden = self.embeddings.forward(batch);
-        for (number, layer) in self.encoder.layer.iter().enumerate() {
-            hidden = layer.forward(hidden, batch, number);
-        }
-        hidden
+        self.forward_from(0, self.embeddings.forward(batch), batch)
+    }
+
+    /// The output of the layers below `end` for every token: with 0 the embeddings, with all layers
+    /// [`forward`](Self::forward).
+    ///
+    /// # Shapes
+    /// - result: `[tokens, hidden]`
+    pub fn forward_below(&self, end: usize, batch: &PackedBatch) -> Tensor<2> {
+        let layers = self.encoder.layer.iter().take(end).enumerate();
+        layers.fold(self.embeddings.forward(batch), |hidden, (number, layer)| layer.forward(hidden, batch, number))
+    }
+
+    /// The last layer's output, from what layer `first` is given.
+    ///
+    /// # Shapes
+    /// - `hidden`, result: `[tokens, hidden]`
+    pub fn forward_from(&self, first: usize, hidden: Tensor<2>, batch: &PackedBatch) -> Tensor<2> {
+        let layers = self.encoder.layer.iter().enumerate().skip(first);
+        layers.fold(hidden, |hidden, (number, layer)| layer.forward(hidden, batch, number))
     }
 
     /// The same network with another insertion at each place. No weight is copied.

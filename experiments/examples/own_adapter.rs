@@ -7,7 +7,7 @@ use burn::{
     module::{Module, Param},
     tensor::{Device, Tensor},
 };
-use experiments::{Course, Lessons, Profile, Safety, train};
+use experiments::{Course, Lessons, Profile, Safety, Step, train};
 use tasks::{
     Dataset, EvaluationSet, Example, Head, HeadInput, Metric, Target, TaskKind, TaskModel, TokenCache, TrainingSet,
 };
@@ -64,11 +64,11 @@ pub fn main() -> anyhow::Result<()> {
         network: &backbone.config,
     };
     let settings = Profile::Paper.settings();
-    let course = Course { settings, learning_rate: 1e-2, epochs: 4, batch_size: 16, seed: 0, patience: None };
+    let course = Course { batch_size: 16, ..Course::new(settings, 1e-2, 4, 0) };
     let (kind, labels, backbone) = (dataset.kind.to_string(), dataset.labels.clone(), backbone.id());
     let (task, head, tuning) = (dataset.task.clone(), HeadInput::Cls.to_string(), Tuning::Adapters);
     let info = TaskInfo { task, kind, labels, head, max_length: 32, tuning, adapter: None, backbone };
-    let trained = train(model, &info, &lessons, &course, &training, Safety::default(), |_| {})?;
+    let trained = train(model, &info, &lessons, &course, &training, Safety::default(), &mut |_: &Step| {})?;
     println!(
         "validation accuracy by epoch: {:?}",
         trained.epochs.iter().map(|e| e.validation["accuracy"]).collect::<Vec<_>>()

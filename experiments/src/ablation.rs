@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use adapter_core::{Insertion, LayerSpan};
+use analysis::{AblationRecord, SCHEMA, SpanScore};
 use anyhow::Result;
 use bert_backbone::{Bert, BertConfig, PackedBatch};
 use burn::tensor::{Device, Tensor};
-use tasks::{EvaluationSet, Metric, Prefetch, TaskModel, by_sequence, in_order};
+use tasks::{EvaluationSet, Metric, Prefetch, TaskKind, TaskModel, by_sequence, in_order};
 
 /// Scores of a model whole and with the insertions of every span removed; tuned LayerNorms and the head stay.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +18,35 @@ pub struct Ablation {
     pub without: BTreeMap<LayerSpan, BTreeMap<Metric, f64>>,
     /// Passes of one layer over the whole set.
     pub layer_passes: usize,
+}
+
+impl Ablation {
+    /// What is written of it. Changes are those of accuracy, as in the paper, where the task has one.
+    pub fn record(&self, task: &str, kind: TaskKind) -> AblationRecord {
+        let metric = match kind {
+            TaskKind::Regression => Metric::Spearman,
+            TaskKind::Span => Metric::AnswerF1,
+            TaskKind::Classification | TaskKind::MultiLabel => Metric::Accuracy,
+        };
+        let named = |scores: &BTreeMap<Metric, f64>| scores.iter().map(|(m, &s)| (m.to_string(), s)).collect();
+        let whole = self.whole[&metric];
+        let spans = self.without.iter().map(|(span, scores)| SpanScore {
+            first: span.first(),
+            last: span.last(),
+            scores: named(scores),
+            relative_change: if whole == 0.0 { 0.0 } else { (scores[&metric] - whole) / whole.abs() },
+        });
+        AblationRecord {
+            schema: SCHEMA,
+            task: task.to_owned(),
+            metric: metric.to_string(),
+            // Every layer is the first of a span that is the layer alone.
+            layers: self.without.keys().filter(|span| span.first() == span.last()).count(),
+            whole: named(&self.whole),
+            spans: spans.collect(),
+            layer_passes: self.layer_passes,
+        }
+    }
 }
 
 /// Evaluates `model` without the insertions of every span of layers.

@@ -82,43 +82,80 @@ impl Adam {
     }
 
     /// Moves every tensor of `module` that has a gradient.
-    pub fn update<M: Module>(&mut self, module: M, gradients: &Gradients, rate: f64) -> M {
+    pub fn update<M: Module>(&mut self, module: M, gradients: &StepGradients, rate: f64) -> M {
         self.step += 1;
         let scale = match self.config.clip {
-            clip if clip > 0.0 => (clip / (global_norm(&module, gradients) + 1e-6)).min(1.0),
+            clip if clip > 0.0 => (clip / (gradients.norm() + 1e-6)).min(1.0),
             _ => 1.0,
         };
         rewrite(module, &mut Update { adam: self, gradients, rate, scale })
     }
 }
 
-/// The norm of all gradients together. Rows are summed on the device, their sums on the host in tensor order, so that
-/// the result does not depend on threads.
-fn global_norm<M: Module>(module: &M, gradients: &Gradients) -> f64 {
-    struct Sum<'a>(&'a Gradients, f64);
-    impl TensorVisitor for Sum<'_> {
-        fn visit<const D: usize>(&mut self, _: TensorInfo, param: &Param<Tensor<D>>) {
-            if let Some(gradient) = param.val().grad(self.0) {
-                let rows = gradient.powf_scalar(2.0).sum_dim(D - 1);
-                self.1 += rows.into_data().iter::<f32>().map(f64::from).sum::<f64>();
-            }
-        }
+/// The gradients of a step by tensor name, summed over the parts of its batch; each as `[rows, width]`.
+#[derive(Clone, Debug, Default)]
+pub struct StepGradients {
+    by_name: BTreeMap<String, Tensor<2>>,
+    /// In the module's order.
+    names: Vec<String>,
+}
+
+impl StepGradients {
+    /// The gradients of a batch that was not divided.
+    pub fn of<M: Module>(module: &M, gradients: &Gradients) -> Self {
+        let mut sum = Self::default();
+        sum.add(module, gradients, 1.0);
+        sum
     }
-    let mut sum = Sum(gradients, 0.0);
-    walk(module, &mut sum);
-    sum.1.sqrt()
+
+    /// Adds the gradients of a part of the batch, multiplied by its share.
+    pub fn add<M: Module>(&mut self, module: &M, gradients: &Gradients, share: f64) {
+        walk(module, &mut Add { sum: self, gradients, share });
+    }
+
+    /// The norm of all gradients together. Rows are summed on the device, their sums on the host in the module's order,
+    /// so that the result does not depend on threads.
+    fn norm(&self) -> f64 {
+        let square = |name: &String| {
+            let rows = self.by_name[name].clone().powf_scalar(2.0).sum_dim(1);
+            rows.into_data().iter::<f32>().map(f64::from).sum::<f64>()
+        };
+        self.names.iter().map(square).sum::<f64>().sqrt()
+    }
+}
+
+struct Add<'a> {
+    sum: &'a mut StepGradients,
+    gradients: &'a Gradients,
+    share: f64,
+}
+
+impl TensorVisitor for Add<'_> {
+    fn visit<const D: usize>(&mut self, tensor: TensorInfo, param: &Param<Tensor<D>>) {
+        let Some(gradient) = param.val().grad(self.gradients) else { return };
+        let width = gradient.dims()[D - 1];
+        let mut gradient = gradient.reshape([tensor.elements() / width, width]);
+        if self.share != 1.0 {
+            gradient = gradient * self.share;
+        }
+        match self.sum.by_name.remove(&tensor.name) {
+            Some(sum) => gradient = sum + gradient,
+            None => self.sum.names.push(tensor.name.clone()),
+        }
+        self.sum.by_name.insert(tensor.name, gradient);
+    }
 }
 
 struct Update<'a> {
     adam: &'a mut Adam,
-    gradients: &'a Gradients,
+    gradients: &'a StepGradients,
     rate: f64,
     scale: f64,
 }
 
 impl TensorMapper for Update<'_> {
     fn map<const D: usize>(&mut self, tensor: TensorInfo, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let Some(gradient) = param.val().grad(self.gradients) else { return param };
+        let Some(gradient) = self.gradients.by_name.get(&tensor.name).cloned() else { return param };
         let AdamConfig { beta1, beta2, epsilon, bias_correction, weight_decay, .. } = self.adam.config;
         let elements = tensor.elements();
         let gradient = gradient.reshape([elements]) * self.scale;

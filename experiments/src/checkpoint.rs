@@ -42,6 +42,23 @@ pub struct Numbers {
     pub measured: Measured,
 }
 
+impl Numbers {
+    /// Counts a step.
+    pub(crate) fn count(&mut self, loss: f64, tokens: usize, seconds: f64) {
+        self.step += 1;
+        self.loss_sum += loss;
+        self.tokens += tokens;
+        self.measured.training_seconds += seconds;
+    }
+
+    /// Whether there were `patience` evaluations since the best one.
+    pub(crate) fn patience_is_over(&self, patience: Option<usize>) -> bool {
+        let Some(best) = &self.best else { return false };
+        let since = self.epochs.iter().filter(|evaluation| evaluation.steps > best.steps).count();
+        patience.is_some_and(|patience| since >= patience)
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 struct Header {
     /// Over all parts, the text of `body` included.

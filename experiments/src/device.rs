@@ -3,12 +3,14 @@
 use std::{fmt, str::FromStr};
 
 use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
 
 /// The devices of this build, with what they are.
 pub const DEVICES: [(&str, &str); 1] = [("flex", "CPU, all cores; always there")];
 
 /// A device as named on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum DeviceName {
     /// The CPU.
     Flex,

@@ -16,27 +16,39 @@ mod adam;
 mod backbones;
 mod checkpoint;
 mod commands;
+mod dashboard;
 mod device;
+mod experiment;
+mod layers;
+mod options;
 mod profile;
 mod progress;
 mod run_config;
 mod run_store;
+mod runner;
 mod saved;
 mod schedule;
+mod step_log;
+mod stream;
+mod sweep;
 mod task_args;
 mod trainer;
 mod tuning_args;
 
 pub use ablation::{Ablation, ablate_spans};
-pub use adam::{Adam, AdamConfig, AdamState};
+pub use adam::{Adam, AdamConfig, AdamState, StepGradients};
 pub use checkpoint::{Checkpoint, Numbers};
 pub use commands::{Cli, run};
 pub use device::{DEVICES, DeviceName, UnknownDevice};
+pub use experiment::{Experiment, Grid, Kind, PRESETS, Scale};
+pub use layers::Keys;
+pub use options::{Options, Sites};
 pub use profile::{Profile, Settings, UnknownProfile};
 pub use run_config::{BURN_VERSION, NUMERICS, RunConfig};
-pub use run_store::{Found, OpenRun, RunStore};
+pub use run_store::{Busy, Found, OpenRun, RunStore};
 pub use schedule::Schedule;
-pub use trainer::{Course, Interrupted, Keep, Lessons, Safety, Step, Trained, train};
+pub use step_log::{StepLine, StepLog};
+pub use trainer::{Course, Interrupted, Keep, Lessons, Safety, Step, Trained, Watch, train};
 
 /// The README's code is compiled and run with the tests.
 #[cfg(doctest)]

@@ -1,5 +1,7 @@
 //! A run's configuration, resolved.
 
+use std::fmt;
+
 use adapter_core::{AdapterConfig, Tuning};
 use serde::{Deserialize, Serialize};
 
@@ -31,14 +33,31 @@ pub struct RunConfig {
     pub epochs: usize,
     /// Examples of a step.
     pub batch_size: usize,
+    /// Parts into which a step's examples are divided.
+    pub accumulate: usize,
     /// Longest sequence in tokens.
     pub max_length: usize,
     /// Decides initial values, order and dropout.
     pub seed: u64,
     /// Training examples that are kept, after a seeded shuffle; `None` keeps all.
     pub limit: Option<usize>,
-    /// Epochs without a better validation score after which the run ends; `None` runs them all.
+    /// Steps between evaluations, besides those at every epoch's end.
+    pub evaluate_every: Option<usize>,
+    /// Evaluations without a better score after which the run ends; `None` runs to the end.
     pub patience: Option<usize>,
+    /// Whether the frozen layers below the lowest trained one are computed once, without dropout.
+    pub cache_prefix: bool,
+}
+
+/// In short: what tells the runs of an experiment apart.
+impl fmt::Display for RunConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.task, self.tuning)?;
+        if let Some(adapter) = &self.adapter {
+            write!(f, "-{}", adapter.size)?;
+        }
+        write!(f, " lr {} epochs {} seed {}", self.learning_rate, self.epochs, self.seed)
+    }
 }
 
 #[cfg(test)]

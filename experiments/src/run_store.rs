@@ -7,7 +7,7 @@ use std::{
 
 use adapter_core::{TaskFile, write_atomically};
 use analysis::{RunRecord, SCHEMA};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::checkpoint::Checkpoint;
 
@@ -25,6 +25,14 @@ pub enum Found {
     Open(OpenRun),
 }
 
+/// A run that another process has.
+#[derive(Debug, thiserror::Error)]
+#[error("run {id} is being run by another process ({})", lock.display())]
+pub struct Busy {
+    id: String,
+    lock: PathBuf,
+}
+
 /// A run that no other process touches while this lives. The system releases the lock of a process that is killed.
 pub struct OpenRun {
     folder: PathBuf,
@@ -35,6 +43,11 @@ impl RunStore {
     /// The runs in `folder`, which is made when the first begins.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
+    }
+
+    /// The folder of a run.
+    pub fn folder(&self, id: &str) -> PathBuf {
+        self.folder.join(id)
     }
 
     /// The trained tensors of a finished run.
@@ -59,7 +72,7 @@ impl RunStore {
         let lock = fs::File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => bail!("run {id} is being run by another process ({})", path.display()),
+            Err(fs::TryLockError::WouldBlock) => return Err(Busy { id: id.to_owned(), lock: path }.into()),
             Err(fs::TryLockError::Error(error)) => {
                 return Err(error).with_context(|| format!("cannot lock {}", path.display()));
             }
@@ -94,6 +107,11 @@ impl OpenRun {
     /// Where the run's state is kept.
     pub fn checkpoint_path(&self) -> PathBuf {
         self.folder.join("checkpoint.safetensors")
+    }
+
+    /// Where a line for each step is kept.
+    pub fn steps_path(&self) -> PathBuf {
+        self.folder.join("steps.jsonl")
     }
 
     /// The state to go on from, if the run was begun before.

@@ -9,11 +9,7 @@ use burn::tensor::Device;
 use clap::Args;
 use tasks::{Dataset, Example, Prediction, TaskKind, TaskModel, TokenCache, outputs};
 
-use crate::{
-    backbones::{BackboneArgs, CacheArgs},
-    device::DeviceName,
-    task_args::token_cache,
-};
+use crate::{backbones::CacheArgs, device::DeviceName, task_args::token_cache};
 
 /// Which saved v, and how to run it.
 #[derive(Args, Clone, Debug)]
@@ -59,7 +55,7 @@ impl SavedArgs {
         let info = file.info.clone();
         let device = self.device.open();
         let name = self.backbone.clone().unwrap_or_else(|| info.backbone.name.clone());
-        let backbone = BackboneArgs { backbone: Some(name), cache: self.cache.clone() }.load(&device)?;
+        let backbone = self.cache.load(&name, &device)?;
         let model = TaskModel::load(&backbone, file, &device)
             .with_context(|| format!("cannot use {} with backbone `{}`", self.adapter.display(), backbone.name))?;
         Ok(Saved {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use bert_backbone::Fetcher;
 use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
 use tasks::{Dataset, FileTask, Metric, Task, TaskData, TaskKind, TokenCache};
 
 /// Which task, and where its files are.
@@ -13,6 +14,13 @@ pub struct TaskArgs {
     /// A known task (see `list tasks`), or file:PATH with a .csv, .tsv or .jsonl file of your own
     #[arg(long, value_name = "NAME|file:PATH")]
     task: Option<String>,
+    #[command(flatten)]
+    files: TaskFiles,
+}
+
+/// Where the files of tasks are, and what they look like.
+#[derive(Args, Clone, Debug, Serialize, Deserialize)]
+pub struct TaskFiles {
     /// Folder with glue_data/, additional/ and squad/
     #[arg(long, env = "ADAPTER_LAB_DATA", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
@@ -37,7 +45,7 @@ pub struct TaskArgs {
 }
 
 /// What a label column holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum Labels {
     /// One class
     Class,
@@ -53,18 +61,35 @@ impl TaskArgs {
         self.task.as_deref().context("give --task: a name of `list tasks`, or file:PATH")
     }
 
-    /// Reads the task's files; what a user should know of them goes to standard error.
+    /// Reads the task's files: see [`TaskFiles::load`].
+    pub fn load(&self, labels: Option<&[String]>) -> Result<TaskData> {
+        self.files.load(self.name()?, labels)
+    }
+
+    /// Checks that there is such a task and a folder to look for it, without reading it.
+    pub fn check(&self) -> Result<()> {
+        self.files.check(self.name()?)
+    }
+
+    /// The metric the task is judged by, for a known one.
+    pub fn metric(&self) -> Option<Metric> {
+        Task::find(self.task.as_deref()?).ok().map(|task| task.metric)
+    }
+}
+
+impl TaskFiles {
+    /// Reads the files of the task called `name`; what a user should know of them goes to standard error.
     ///
     /// `labels` are those of a model that is to be used on a file of the user's own.
-    pub fn load(&self, labels: Option<&[String]>) -> Result<TaskData> {
-        let data = match self.name()?.strip_prefix("file:") {
+    pub fn load(&self, name: &str, labels: Option<&[String]>) -> Result<TaskData> {
+        let data = match name.strip_prefix("file:") {
             Some(path) => {
                 let known_labels = labels.filter(|labels| !labels.is_empty()).map(<[String]>::to_vec);
                 TaskData::Texts(FileTask { known_labels, ..self.file(path) }.load()?)
             }
             None => {
-                self.check()?;
-                let (task, folder) = (Task::find(self.name()?)?, self.data_dir.clone().unwrap_or_default());
+                self.check(name)?;
+                let (task, folder) = (Task::find(name)?, self.data_dir.clone().unwrap_or_default());
                 task.load(&folder).with_context(|| format!("cannot read task `{}`", task.name))?
             }
         };
@@ -75,20 +100,15 @@ impl TaskArgs {
     }
 
     /// Checks that there is such a task and a folder to look for it, without reading it.
-    pub fn check(&self) -> Result<()> {
-        if self.name()?.starts_with("file:") {
+    pub fn check(&self, name: &str) -> Result<()> {
+        if name.starts_with("file:") {
             return Ok(());
         }
-        let task = Task::find(self.name()?)?;
+        let task = Task::find(name)?;
         match self.data_dir {
             Some(_) => Ok(()),
             None => bail!("task `{}` needs --data-dir (or ADAPTER_LAB_DATA): the folder with its files", task.name),
         }
-    }
-
-    /// The metric the task is judged by, for a known one.
-    pub fn metric(&self) -> Option<Metric> {
-        Task::find(self.task.as_deref()?).ok().map(|task| task.metric)
     }
 
     fn file(&self, path: &str) -> FileTask {

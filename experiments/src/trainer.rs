@@ -6,15 +6,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use adapter_core::{DropoutKey, Insertion, TaskFile, TaskInfo};
+use adapter_core::{DropoutKey, Insertion, Place, Probe, TaskFile, TaskInfo};
 use analysis::{Best, Epoch, Measured};
 use anyhow::{Result, bail, ensure};
-use bert_backbone::BertConfig;
+use bert_backbone::{BertConfig, PackedBatch};
 use burn::{module::Module, tensor::Device};
 use tasks::{BatchConfig, EvaluationSet, Metric, Prefetch, TaskModel, TrainingSet, epoch_batches};
 
 use crate::{
-    adam::Adam,
+    adam::{Adam, StepGradients},
     checkpoint::{Checkpoint, Numbers},
     profile::Settings,
 };
@@ -30,10 +30,33 @@ pub struct Course {
     pub epochs: usize,
     /// Examples of a step.
     pub batch_size: usize,
+    /// Parts into which a step's examples are divided, to save memory; their gradients are averaged.
+    pub accumulate: usize,
     /// Decides order and dropout.
     pub seed: u64,
-    /// Epochs without a better validation score after which the run ends; `None` runs them all.
+    /// Steps between evaluations, besides those at every epoch's end.
+    pub evaluate_every: Option<usize>,
+    /// Evaluations without a better score after which the run ends; `None` runs to the end.
     pub patience: Option<usize>,
+    /// Steps between measurements of how far each insertion is from the identity; `None` measures nothing.
+    pub probe_every: Option<usize>,
+}
+
+impl Course {
+    /// The paper's way of training: batches of 32, an evaluation at each epoch's end.
+    pub fn new(settings: Settings, learning_rate: f64, epochs: usize, seed: u64) -> Self {
+        Self {
+            settings,
+            learning_rate,
+            epochs,
+            batch_size: 32,
+            accumulate: 1,
+            seed,
+            evaluate_every: None,
+            patience: None,
+            probe_every: None,
+        }
+    }
 }
 
 /// What to train on, and what to choose by.
@@ -50,9 +73,9 @@ pub struct Lessons<'a> {
 
 /// What training brought.
 pub struct Trained {
-    /// v of the best epoch.
+    /// v of the best evaluation.
     pub file: TaskFile,
-    /// Every epoch.
+    /// Every evaluation.
     pub epochs: Vec<Epoch>,
     /// The best one.
     pub best: Best,
@@ -73,7 +96,7 @@ pub struct Safety<'a> {
 
 /// How checkpoints are kept.
 pub struct Keep<'a> {
-    /// Time between checkpoints; there is one at every epoch's end besides.
+    /// Time between checkpoints; there is one at every evaluation besides.
     pub every: Duration,
     /// Writes a checkpoint.
     pub write: &'a mut dyn FnMut(&Checkpoint) -> Result<()>,
@@ -88,7 +111,7 @@ pub struct Interrupted {
 }
 
 /// A step that was taken.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Step {
     /// Its number, from 1.
     pub step: usize,
@@ -98,9 +121,45 @@ pub struct Step {
     pub loss: f64,
     /// Its learning rate.
     pub rate: f64,
+    /// Tokens trained on in a second.
+    pub tokens_per_second: f64,
+    /// How far each insertion is from the identity, ‖Δ‖/‖x‖, if this step measured it.
+    pub deviations: BTreeMap<Place, f64>,
 }
 
-/// Trains the tensors of `model` that require gradients, and returns v of the epoch that scores best on validation.
+/// Whoever follows a run. A closure that takes a [`Step`] does.
+pub trait Watch {
+    /// A step was taken.
+    ///
+    /// # Errors
+    /// If it cannot be kept; the run ends.
+    fn step(&mut self, step: &Step) -> Result<()>;
+
+    /// The model was evaluated.
+    ///
+    /// # Errors
+    /// If it cannot be kept; the run ends.
+    fn evaluation(&mut self, _evaluation: &Epoch) -> Result<()> {
+        Ok(())
+    }
+
+    /// A checkpoint is about to be written: what was seen so far must not be lost.
+    ///
+    /// # Errors
+    /// If it cannot be kept; the run ends.
+    fn checkpoint(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl<F: FnMut(&Step)> Watch for F {
+    fn step(&mut self, step: &Step) -> Result<()> {
+        self(step);
+        Ok(())
+    }
+}
+
+/// Trains the tensors of `model` that require gradients, and returns v of the evaluation that scores best.
 ///
 /// Everything random is a function of the seed and the step: the same call gives the same bits on the same kind of device,
 /// and a resumed run those of one that never stopped.
@@ -115,14 +174,15 @@ pub fn train<I: Insertion>(
     course: &Course,
     device: &Device,
     mut safety: Safety<'_>,
-    mut watch: impl FnMut(Step),
+    watch: &mut dyn Watch,
 ) -> Result<Trained> {
-    let Course { settings, seed, .. } = *course;
-    let network = lessons.network;
-    ensure!(course.epochs > 0 && !lessons.train.is_empty(), "nothing to train: no epochs or no examples");
-    let lengths: Vec<usize> = (0..lessons.train.len()).map(|i| lessons.train.tokens.length(i)).collect();
+    let Course { settings, seed, accumulate, .. } = *course;
+    let (set, network) = (lessons.train, lessons.network);
+    ensure!(course.epochs > 0 && !set.is_empty(), "nothing to train: no epochs or no examples");
+    let lengths: Vec<usize> = (0..set.len()).map(|i| set.tokens.length(i)).collect();
     let batches = BatchConfig { size: course.batch_size, seed, length_window: 0 };
-    let total = course.epochs * lessons.train.len().div_ceil(course.batch_size.max(1));
+    let steps_of_epoch = set.len().div_ceil(course.batch_size.max(1));
+    let total = course.epochs * steps_of_epoch;
     let plain = device.clone().inner();
 
     let mut adam = Adam::new(settings.adam);
@@ -135,58 +195,61 @@ pub fn train<I: Insertion>(
         (run, best) = (checkpoint.numbers, checkpoint.best);
     }
     let mut kept = Instant::now();
-    for epoch in run.epochs.len()..course.epochs {
-        let since_best = run.best.as_ref().map_or(0, |best| epoch - best.epoch);
-        if course.patience.is_some_and(|patience| since_best >= patience) {
-            break;
-        }
-        let mut started = Instant::now();
-        let mut plan = epoch_batches(&lengths, batches, epoch as u64);
-        let steps_of_epoch = plan.len();
+    while run.step < total && !run.patience_is_over(course.patience) {
+        let epoch = run.step / steps_of_epoch;
         // A resumed run has taken some of the epoch's steps already.
-        plan.drain(..run.step - epoch * steps_of_epoch);
-        for batch in Prefetch::start(lessons.train.tokens.clone(), plan, network.clone(), device.clone()) {
-            let batch = batch?;
-            let packed = batch.packed.with_dropout(DropoutKey { seed, step: run.step as u64 });
+        let plan = epoch_batches(&lengths, batches, epoch as u64).split_off(run.step % steps_of_epoch);
+        let divided: Vec<Vec<Vec<usize>>> = plan.iter().map(|examples| parts(examples, accumulate)).collect();
+        let mut ready = Prefetch::start(set.tokens.clone(), divided.concat(), network.clone(), device.clone());
+        for (examples, parts) in plan.iter().zip(&divided) {
+            let started = Instant::now();
             let rate = settings.schedule.rate(course.learning_rate, run.step, total, settings.warmup);
-            let loss = lessons.train.loss(model.forward(&packed), &packed, &batch.examples);
-            let value = f64::from(loss.clone().into_scalar::<f32>());
-            ensure!(value.is_finite(), "the loss is {value} at step {}: try a lower learning rate", run.step + 1);
-            model = adam.update(model, &loss.backward(), rate);
-            run.step += 1;
-            run.tokens += packed.tokens();
-            run.loss_sum += value;
-            watch(Step { step: run.step, of: total, loss: value, rate });
-            let stopped = safety.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
-            if let Some(keep) = safety.keep.as_mut().filter(|keep| stopped || kept.elapsed() >= keep.every) {
-                run.measured.training_seconds += started.elapsed().as_secs_f64();
-                (keep.write)(&checkpoint(&run, &model, info, &best, &adam))?;
-                (kept, started) = (Instant::now(), Instant::now());
+            let (mut gradients, mut loss, mut tokens) = (StepGradients::default(), 0.0, 0);
+            for (part, batch) in ready.by_ref().take(parts.len()).enumerate() {
+                let mut batch = batch?;
+                let key = DropoutKey { seed, step: (run.step * accumulate + part) as u64 };
+                batch.packed = batch.packed.with_dropout(key);
+                let share = batch.examples.len() as f64 / examples.len() as f64;
+                let part_loss = set.loss(set.forward(&model, &batch), &batch);
+                loss += share * f64::from(part_loss.clone().into_scalar::<f32>());
+                tokens += batch.packed.tokens();
+                gradients.add(&model, &part_loss.backward(), share);
+            }
+            ensure!(loss.is_finite(), "the loss is {loss} at step {}: try a lower learning rate", run.step + 1);
+            model = adam.update(model, &gradients, rate);
+            let seconds = started.elapsed().as_secs_f64();
+            run.count(loss, tokens, seconds);
+            let deviations = match course.probe_every {
+                Some(every) if run.step == 1 || run.step.is_multiple_of(every) => {
+                    deviations(&model, set, &parts[0], network, &plain)?
+                }
+                _ => BTreeMap::new(),
+            };
+            let tokens_per_second = tokens as f64 / seconds;
+            watch.step(&Step { step: run.step, of: total, loss, rate, tokens_per_second, deviations })?;
+
+            let due = run.step.is_multiple_of(steps_of_epoch)
+                || course.evaluate_every.is_some_and(|every| run.step.is_multiple_of(every));
+            if due {
+                let evaluation = evaluate(&mut run, epoch, &model, lessons, 2 * course.batch_size, &plain)?;
+                if run.best.as_ref().is_some_and(|best| best.steps == run.step) {
+                    best = Some(TaskFile::from_model(&model, info.clone()));
+                }
+                watch.evaluation(&evaluation)?;
+            }
+            let stopped = run.step < total && safety.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
+            if let Some(keep) = safety.keep.as_mut().filter(|keep| due || stopped || kept.elapsed() >= keep.every) {
+                watch.checkpoint()?;
+                let now = TaskFile::from_model(&model, info.clone());
+                (keep.write)(&Checkpoint { numbers: run.clone(), now, best: best.clone(), adam: adam.state() })?;
+                kept = Instant::now();
             }
             if stopped {
                 return Err(Interrupted { step: run.step, kept: safety.keep.is_some() }.into());
             }
-        }
-        run.measured.training_seconds += started.elapsed().as_secs_f64();
-
-        let started = Instant::now();
-        let scores = lessons.validation.evaluate(&model.valid(), network, 2 * course.batch_size, &plain)?;
-        run.measured.evaluation_seconds += started.elapsed().as_secs_f64();
-        let Some(&score) = scores.get(&lessons.metric) else { bail!("the task has no metric `{}`", lessons.metric) };
-        let finite = scores.values().all(|score| score.is_finite());
-        ensure!(finite, "the scores after epoch {} are not numbers: try a lower learning rate", epoch + 1);
-        let validation: BTreeMap<String, f64> = scores.iter().map(|(m, &score)| (m.to_string(), score)).collect();
-        let metric = lessons.metric.to_string();
-        if run.best.as_ref().is_none_or(|best| score > best.validation[&metric]) {
-            run.best = Some(Best { epoch: epoch + 1, metric, validation: validation.clone() });
-            best = Some(TaskFile::from_model(&model, info.clone()));
-        }
-        let loss = run.loss_sum / steps_of_epoch as f64;
-        run.epochs.push(Epoch { epoch: epoch + 1, steps: run.step, loss, validation });
-        run.loss_sum = 0.0;
-        if let Some(keep) = &mut safety.keep {
-            (keep.write)(&checkpoint(&run, &model, info, &best, &adam))?;
-            kept = Instant::now();
+            if due && run.patience_is_over(course.patience) {
+                break;
+            }
         }
     }
     let mut measured = run.measured;
@@ -196,19 +259,52 @@ pub fn train<I: Insertion>(
     Ok(Trained { file, epochs: run.epochs, best, measured })
 }
 
-fn checkpoint<I: Insertion>(
-    run: &Numbers,
+/// A step's examples in at most `count` parts of nearly the same size.
+fn parts(examples: &[usize], count: usize) -> Vec<Vec<usize>> {
+    examples.chunks(examples.len().div_ceil(count.max(1))).map(<[usize]>::to_vec).collect()
+}
+
+/// Scores the model and takes the scores down.
+fn evaluate<I: Insertion>(
+    run: &mut Numbers,
+    epoch: usize,
     model: &TaskModel<I>,
-    info: &TaskInfo,
-    best: &Option<TaskFile>,
-    adam: &Adam,
-) -> Checkpoint {
-    Checkpoint {
-        numbers: run.clone(),
-        now: TaskFile::from_model(model, info.clone()),
-        best: best.clone(),
-        adam: adam.state(),
+    lessons: &Lessons<'_>,
+    batch_size: usize,
+    device: &Device,
+) -> Result<Epoch> {
+    let started = Instant::now();
+    let scores = lessons.validation.evaluate(&model.valid(), lessons.network, batch_size, device)?;
+    run.measured.evaluation_seconds += started.elapsed().as_secs_f64();
+    let Some(&score) = scores.get(&lessons.metric) else { bail!("the task has no metric `{}`", lessons.metric) };
+    let finite = scores.values().all(|score| score.is_finite());
+    ensure!(finite, "the scores after step {} are not numbers: try a lower learning rate", run.step);
+    let validation: BTreeMap<String, f64> = scores.iter().map(|(m, &score)| (m.to_string(), score)).collect();
+    let (epoch, metric) = (epoch + 1, lessons.metric.to_string());
+    if run.best.as_ref().is_none_or(|best| score > best.validation[&metric]) {
+        run.best = Some(Best { epoch, steps: run.step, metric, validation: validation.clone() });
     }
+    let before = run.epochs.last().map_or(0, |evaluation| evaluation.steps);
+    let loss = run.loss_sum / (run.step - before) as f64;
+    run.loss_sum = 0.0;
+    let evaluation = Epoch { epoch, steps: run.step, loss, validation };
+    run.epochs.push(evaluation.clone());
+    Ok(evaluation)
+}
+
+/// How far each insertion is from the identity on some examples, without dropout.
+fn deviations<I: Insertion>(
+    model: &TaskModel<I>,
+    set: &TrainingSet,
+    examples: &[usize],
+    network: &BertConfig,
+    device: &Device,
+) -> Result<BTreeMap<Place, f64>> {
+    let sequences: Vec<_> = examples.iter().map(|&example| set.tokens.sequence(example)).collect();
+    let probe = Probe::default();
+    let watched = model.valid().map_insertions(|_, insertion| probe.around(insertion));
+    watched.forward(&PackedBatch::new(&sequences, network, device)?);
+    Ok(probe.deviations())
 }
 
 /// The process's largest memory so far, where the system tells.

@@ -18,19 +18,16 @@ pub struct TuningArgs {
     pub adapter_size: usize,
 }
 
-impl TuningArgs {
-    /// Reads `--tuning` and `--k` together, for a network with `layers` layers.
-    pub fn tuning(&self, layers: usize) -> Result<Tuning> {
-        let name = self.tuning.as_str();
-        let tuning = match (name, self.k) {
-            ("top-k", Some(k)) => format!("top-{k}").parse()?,
-            ("top-k", None) => bail!("--tuning top-k needs --k, from 1 to {layers}"),
-            (_, Some(_)) => bail!("--k goes with --tuning top-k, not with `{name}`"),
-            (_, None) => name.parse()?,
-        };
-        match tuning {
-            Tuning::TopLayers(k) if k > layers => bail!("top {k} layers asked for, the backbone has {layers}"),
-            tuning => Ok(tuning),
-        }
+/// Reads a tuning's name and `k` together, for a network with `layers` layers.
+pub fn parse_tuning(name: &str, k: Option<usize>, layers: usize) -> Result<Tuning> {
+    let tuning = match (name, k) {
+        ("top-k", Some(k)) => format!("top-{k}").parse()?,
+        ("top-k", None) => bail!("--tuning top-k needs --k, from 1 to {layers}"),
+        (_, Some(_)) => bail!("--k goes with --tuning top-k, not with `{name}`"),
+        (_, None) => name.parse()?,
+    };
+    match tuning {
+        Tuning::TopLayers(k) if k > layers => bail!("top {k} layers asked for, the backbone has {layers}"),
+        tuning => Ok(tuning),
     }
 }

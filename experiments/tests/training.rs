@@ -15,7 +15,8 @@ use burn::{
     tensor::{Device, Tensor, TensorData},
 };
 use experiments::{
-    Adam, AdamConfig, AdamState, Checkpoint, Course, Found, Lessons, Numbers, Profile, RunStore, Safety, Trained, train,
+    Adam, AdamConfig, AdamState, Checkpoint, Course, Found, Lessons, Numbers, Profile, RunStore, Safety, Step,
+    StepGradients, Trained, train,
 };
 use rstest::rstest;
 use serde::Deserialize;
@@ -73,7 +74,8 @@ fn adam_moves_tensors_as_pytorch_does(
         // A loss whose gradient is the given one.
         let loss = (module.weight.val() * matrix(&gradient.weight, &device)).sum()
             + (module.bias.val() * vector(&gradient.bias, &device)).sum();
-        module = adam.update(module, &loss.backward(), rate);
+        let gradients = StepGradients::of(&module, &loss.backward());
+        module = adam.update(module, &gradients, rate);
     }
     let expected = expected(golden);
     let close = |ours: Vec<f32>, theirs: &[f32]| ours.iter().zip(theirs).all(|(a, b)| (a - b).abs() < 2e-6);
@@ -133,9 +135,7 @@ fn run_course(
         metric: Metric::Accuracy,
         network: &backbone.config,
     };
-    let course =
-        Course { settings: profile.settings(), learning_rate: 1e-2, epochs: 6, batch_size: 8, seed, patience: None };
-    let course = change(course);
+    let course = change(Course { batch_size: 8, ..Course::new(profile.settings(), 1e-2, 6, seed) });
     let info = TaskInfo {
         task: dataset.task.clone(),
         kind: dataset.kind.to_string(),
@@ -148,7 +148,8 @@ fn run_course(
     };
     let mut steps = Vec::new();
     let trained =
-        train(model, &info, &lessons, &course, &device, Safety::default(), |step| steps.push(step.step)).unwrap();
+        train(model, &info, &lessons, &course, &device, Safety::default(), &mut |step: &Step| steps.push(step.step))
+            .unwrap();
     assert!(steps.into_iter().eq(1..=8 * trained.epochs.len()));
     trained
 }
@@ -203,7 +204,8 @@ fn the_same_steps_give_the_same_bits_with_one_thread_and_with_two(#[case] tuning
             let batch = PackedBatch::new(&sequences, &backbone.config, &device).unwrap();
             let batch = batch.with_dropout(DropoutKey { seed: 0, step });
             let loss = tasks::loss::cross_entropy(model.forward(&batch), &[0, 1, 0, 1, 1, 0, 1, 0]);
-            model = adam.update(model, &loss.backward(), 1e-3);
+            let gradients = StepGradients::of(&model, &loss.backward());
+            model = adam.update(model, &gradients, 1e-3);
         }
         content_hash(&model, "")
     };
@@ -242,7 +244,8 @@ fn only_what_is_trained_has_an_optimiser_state() {
         all
     };
     let before = values(&model);
-    let after = values(&adam.update(model, &loss.backward(), 1e-2));
+    let gradients = StepGradients::of(&model, &loss.backward());
+    let after = values(&adam.update(model, &gradients, 1e-2));
     let mut with_state: Vec<&str> = adam.names().collect();
     with_state.sort_unstable();
     let mut expected: Vec<&str> = trained.iter().map(String::as_str).collect();
@@ -270,7 +273,7 @@ fn a_loss_that_is_not_finite_ends_the_run_with_a_reason() {
         network: &backbone.config,
     };
     let settings = Profile::Paper.settings();
-    let course = Course { settings, learning_rate: 1e38, epochs: 2, batch_size: 8, seed: 0, patience: None };
+    let course = Course { batch_size: 8, ..Course::new(settings, 1e38, 2, 0) };
     let info = TaskInfo {
         task: "dogs".to_owned(),
         kind: "classification".to_owned(),
@@ -281,7 +284,10 @@ fn a_loss_that_is_not_finite_ends_the_run_with_a_reason() {
         adapter: None,
         backbone: backbone.id(),
     };
-    let error = train(model, &info, &lessons, &course, &device, Safety::default(), |_| {}).err().unwrap().to_string();
+    let error = train(model, &info, &lessons, &course, &device, Safety::default(), &mut |_: &Step| {})
+        .err()
+        .unwrap()
+        .to_string();
     assert!(error.contains("try a lower learning rate"), "{error}");
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct Additional {
     /// The paper's train, validation and test sizes.
     pub sizes: [usize; 3],
     pub classes: usize,
+    /// The paper's epochs of fine-tuning and of adapters.
+    pub epochs: [usize; 2],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,8 +69,9 @@ const fn task(
     source: Source,
     sizes: [usize; 3],
     classes: usize,
+    epochs: [usize; 2],
 ) -> Additional {
-    Additional { folder, file, source, sizes, classes }
+    Additional { folder, file, source, sizes, classes, epochs }
 }
 
 const PROGRESSIVE: &str = "progressive-tweet-sentiment.csv";
@@ -82,36 +85,36 @@ const fn progressive(question: &'static str) -> Source {
 /// Every task with its name, in the order of the paper's table.
 #[rustfmt::skip]
 pub(crate) const TASKS: [(&str, Additional); 17] = [
-    ("20-newsgroups", task("20newsgroups", "20news-bydate.tar.gz", Source::Newsgroups, [15076, 1885, 1885], 20)),
+    ("20-newsgroups", task("20newsgroups", "20news-bydate.tar.gz", Source::Newsgroups, [15076, 1885, 1885], 20, [50, 50])),
     ("airline", task("crowdflower_airline", "Airline-Sentiment-2-w-AA.csv",
-        table("text", Label::Column("airline_sentiment")), [11712, 1464, 1464], 3)),
+        table("text", Label::Column("airline_sentiment")), [11712, 1464, 1464], 3, [50, 20])),
     ("corporate-messaging", task("crowdflower_corporate_messaging", "Corporate-messaging-DFE.csv",
-        table("text", Label::Column("category")), [2494, 312, 312], 4)),
+        table("text", Label::Column("category")), [2494, 312, 312], 4, [100, 50])),
     ("disasters", task("crowdflower_disasters", "socialmedia-disaster-tweets-DFE.csv",
-        latin1("text", Label::ColumnWithout("choose_one", "Can't Decide")), [8688, 1086, 1086], 2)),
+        latin1("text", Label::ColumnWithout("choose_one", "Can't Decide")), [8688, 1086, 1086], 2, [50, 50])),
     ("economic-news", task("crowdflower_economic_news", "Full-Economic-News-DFE-839861.csv",
         Source::Table { encoding: Encoding::Latin1, text: "headline", pair: Some("text"),
-            label: Label::ColumnWithout("relevance", "not sure") }, [6392, 799, 800], 2)),
+            label: Label::ColumnWithout("relevance", "not sure") }, [6392, 799, 800], 2, [20, 20])),
     ("emotion", task("crowdflower_emotion", "text_emotion.csv",
-        table("content", Label::Column("sentiment")), [32000, 4000, 4000], 13)),
+        table("content", Label::Column("sentiment")), [32000, 4000, 4000], 13, [20, 20])),
     ("global-warming", task("crowdflower_global_warming", "1377884570_tweet_global_warming.csv",
-        table("tweet", Label::YesOrNo("existence")), [3380, 422, 423], 2)),
+        table("tweet", Label::YesOrNo("existence")), [3380, 422, 423], 2, [100, 50])),
     ("political-audience", task("crowdflower_political", POLITICAL,
-        latin1("text", Label::Column("audience")), [4000, 500, 500], 2)),
+        latin1("text", Label::Column("audience")), [4000, 500, 500], 2, [50, 20])),
     ("political-bias", task("crowdflower_political", POLITICAL,
-        latin1("text", Label::Column("bias")), [4000, 500, 500], 2)),
+        latin1("text", Label::Column("bias")), [4000, 500, 500], 2, [50, 50])),
     ("political-message", task("crowdflower_political", POLITICAL,
-        latin1("text", Label::Column("message")), [4000, 500, 500], 9)),
+        latin1("text", Label::Column("message")), [4000, 500, 500], 9, [50, 50])),
     ("primary-emotions", task("crowdflower_primary_emotions", "primary-plutchik-wheel-DFE.csv",
-        table("sentence", Label::Column("emotion")), [2019, 252, 253], 18)),
-    ("progressive-opinion", task("crowdflower_progressive", PROGRESSIVE, progressive("q2"), [927, 116, 116], 3)),
-    ("progressive-stance", task("crowdflower_progressive", PROGRESSIVE, progressive("q1"), [927, 116, 116], 4)),
+        table("sentence", Label::Column("emotion")), [2019, 252, 253], 18, [100, 100])),
+    ("progressive-opinion", task("crowdflower_progressive", PROGRESSIVE, progressive("q2"), [927, 116, 116], 3, [100, 100])),
+    ("progressive-stance", task("crowdflower_progressive", PROGRESSIVE, progressive("q1"), [927, 116, 116], 4, [100, 100])),
     ("us-economic-performance", task("crowdflower_us_economic_performance", "us-economic-newspaper.csv",
-        latin1("text", Label::Positivity("positivity")), [3961, 495, 496], 2)),
+        latin1("text", Label::Positivity("positivity")), [3961, 495, 496], 2, [100, 20])),
     ("customer-complaints", task("customer_complaints", "consumer_complaints.csv",
-        table("Consumer complaint narrative", Label::Column("Issue")), [146667, 18333, 18334], 157)),
-    ("news-aggregator", task("news_aggregator", "newsCorpora.csv", Source::News, [338349, 42294, 42294], 4)),
-    ("sms-spam", task("sms_spam", "SMSSpamCollection", Source::Sms, [4459, 557, 558], 2)),
+        table("Consumer complaint narrative", Label::Column("Issue")), [146667, 18333, 18334], 157, [20, 20])),
+    ("news-aggregator", task("news_aggregator", "newsCorpora.csv", Source::News, [338349, 42294, 42294], 4, [20, 20])),
+    ("sms-spam", task("sms_spam", "SMSSpamCollection", Source::Sms, [4459, 557, 558], 2, [50, 20])),
 ];
 
 /// A text with its class by name, before classes are numbered.

@@ -43,6 +43,8 @@ pub struct Task {
     pub metric: Metric,
     /// Number of classes, for a classification.
     pub classes: Option<usize>,
+    /// The paper's epochs of fine-tuning and of adapters, where it gives them for the task.
+    pub paper_epochs: Option<[usize; 2]>,
     source: Source,
 }
 
@@ -101,6 +103,7 @@ pub fn tasks() -> Vec<Task> {
             _ => Metric::Accuracy,
         },
         classes: (!glue.labels.is_empty()).then_some(glue.labels.len()),
+        paper_epochs: None,
         source: Source::Glue(glue),
     });
     let additional = additional::TASKS.iter().map(|&(name, additional)| Task {
@@ -109,6 +112,7 @@ pub fn tasks() -> Vec<Task> {
         kind: TaskKind::Classification,
         metric: Metric::Accuracy,
         classes: Some(additional.classes),
+        paper_epochs: Some(additional.epochs),
         source: Source::Additional(additional),
     });
     let squad = [("squad", SquadVersion::V1), ("squad-v2", SquadVersion::V2)].map(|(name, version)| Task {
@@ -117,6 +121,7 @@ pub fn tasks() -> Vec<Task> {
         kind: TaskKind::Span,
         metric: Metric::AnswerF1,
         classes: None,
+        paper_epochs: None,
         source: Source::Squad(version),
     });
     glue.chain(additional).chain(squad).collect()
@@ -132,8 +137,7 @@ impl Task {
         if let Some(task) = tasks().into_iter().find(|task| task.name == lower) {
             return Ok(task);
         }
-        let nearest = tasks().into_iter().map(|task| (distance(&lower, task.name), task.name)).min();
-        let nearest = nearest.filter(|(distance, name)| 2 * distance <= name.len()).map(|(_, name)| name.to_owned());
+        let nearest = nearest(&lower, tasks().iter().map(|task| task.name)).map(str::to_owned);
         Err(DataError::UnknownTask { name: name.to_owned(), nearest })
     }
 
@@ -167,20 +171,10 @@ impl Task {
     }
 }
 
-/// Levenshtein's distance.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
+/// The known name that is nearest to a mistyped one, if any is near.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let distances = known.into_iter().map(|known| (strsim::levenshtein(name, known), known));
+    distances.min().filter(|(distance, known)| 2 * distance <= known.len()).map(|(_, known)| known)
 }
 
 #[cfg(test)]

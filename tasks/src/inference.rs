@@ -6,7 +6,7 @@ use adapter_core::Insertion;
 use bert_backbone::{BatchError, BertConfig, PackedBatch};
 use burn::tensor::{Device, Tensor};
 
-use crate::{HeadInput, Prefetch, TaskModel, Tokenised, batches::in_order};
+use crate::{FrozenPrefix, HeadInput, NumberedBatch, Prefetch, TaskModel, Tokenised, batches::in_order};
 
 /// The outputs of `model` for every sequence, in their order: one row for each sequence, or for a head that reads tokens
 /// one for each token, one after the other.
@@ -20,13 +20,37 @@ pub fn outputs<I: Insertion>(
     batch_size: usize,
     device: &Device,
 ) -> Result<Vec<Vec<f32>>, BatchError> {
+    outputs_from(None, model, tokens, config, batch_size, device)
+}
+
+/// [`outputs`], where a prefix may hold what the lowest layers say.
+pub(crate) fn outputs_from<I: Insertion>(
+    prefix: Option<&FrozenPrefix>,
+    model: &TaskModel<I>,
+    tokens: &Arc<Tokenised>,
+    config: &BertConfig,
+    batch_size: usize,
+    device: &Device,
+) -> Result<Vec<Vec<f32>>, BatchError> {
     let batches = in_order(tokens.len(), batch_size);
     let mut rows = Vec::with_capacity(tokens.len());
     for batch in Prefetch::start(tokens.clone(), batches, config.clone(), device.clone()) {
-        let packed = batch?.packed;
-        rows.extend(by_sequence(model.forward(&packed), &packed, model.head().input()));
+        let batch = batch?;
+        rows.extend(by_sequence(forward(model, &batch, prefix), &batch.packed, model.head().input()));
     }
     Ok(rows)
+}
+
+/// The outputs of `model` for a batch, from a prefix where there is one.
+pub(crate) fn forward<I: Insertion>(
+    model: &TaskModel<I>,
+    batch: &NumberedBatch,
+    prefix: Option<&FrozenPrefix>,
+) -> Tensor<2> {
+    match prefix {
+        Some(prefix) => model.forward_from(prefix.layers(), prefix.rows(batch), &batch.packed),
+        None => model.forward(&batch.packed),
+    }
 }
 
 /// A batch's outputs, divided by sequence.

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use adapter_core::{
     Adapter, AdapterConfigError, DropoutSite, Init, Insertion, Kind, Part, Place, Role, TaskFile, TaskFileError,
-    Tunable,
+    Tunable, Tuning,
 };
 use bert_backbone::{Backbone, Bert, PackedBatch, dropout, role};
 use burn::{
@@ -154,6 +154,27 @@ impl<I: Insertion> TaskModel<I> {
     /// - result: `[sequences or tokens, outputs]`
     pub fn forward(&self, batch: &PackedBatch) -> Tensor<2> {
         self.read_out(self.bert.forward(batch), batch)
+    }
+
+    /// [`forward`](Self::forward), from what layer `first` is given.
+    ///
+    /// # Shapes
+    /// - `hidden`: `[tokens, hidden]`
+    /// - result: `[sequences or tokens, outputs]`
+    pub fn forward_from(&self, first: usize, hidden: Tensor<2>, batch: &PackedBatch) -> Tensor<2> {
+        self.read_out(self.bert.forward_from(first, hidden, batch), batch)
+    }
+
+    /// The number of layers at the bottom, embeddings included, that train nothing: what lies below the lowest trained
+    /// tensor. `None` if the embeddings are trained.
+    pub fn frozen_layers(&self, tuning: Tuning) -> Option<usize> {
+        let trained = tuning.trained(self);
+        let layer = |name: &str| match self.role(name).part {
+            Part::Layer(layer) => Some(layer),
+            Part::Embeddings => None,
+            Part::Pooler { .. } | Part::Head => Some(self.layers()),
+        };
+        trained.iter().map(|tensor| layer(&tensor.name)).min().unwrap_or(Some(self.layers()))
     }
 
     /// The head's part of [`forward`](Self::forward).

@@ -3,13 +3,15 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use adapter_core::Insertion;
-use bert_backbone::{BatchError, BertConfig, PackedBatch, Tokenizer};
+use bert_backbone::{BatchError, BertConfig, Tokenizer};
 use burn::tensor::{Device, Tensor};
 
 use crate::{
-    AnswerConfig, Dataset, Example, Metric, Prediction, Question, SquadVersion, Target, TaskKind, TaskModel,
-    TokenCache, TokeniseError, Tokenised, WindowConfig, Windows, best_answers, evaluate, evaluate_answers, loss,
-    outputs,
+    AnswerConfig, Dataset, Example, FrozenPrefix, Metric, NumberedBatch, Prediction, Question, SquadVersion, Target,
+    TaskKind, TaskModel, TokenCache, TokeniseError, Tokenised, WindowConfig, Windows, best_answers, evaluate,
+    evaluate_answers,
+    inference::{forward, outputs_from},
+    loss,
 };
 
 /// What is to be found for each sequence of a training set.
@@ -27,6 +29,7 @@ pub struct TrainingSet {
     /// Their word pieces.
     pub tokens: Arc<Tokenised>,
     targets: Targets,
+    prefix: Option<Arc<FrozenPrefix>>,
 }
 
 impl TrainingSet {
@@ -55,7 +58,7 @@ impl TrainingSet {
                     .collect(),
             ),
         };
-        Ok(Self { tokens: Arc::new(cache.texts(examples, tokenizer, max_length)?), targets })
+        Ok(Self { tokens: Arc::new(cache.texts(examples, tokenizer, max_length)?), targets, prefix: None })
     }
 
     /// The training set of questions: one sequence for each window.
@@ -70,7 +73,7 @@ impl TrainingSet {
     ) -> Result<Self, TokeniseError> {
         let windows = cache.windows(questions, tokenizer, config)?;
         let spans = (0..windows.len()).map(|window| windows.target(window)).collect();
-        Ok(Self { tokens: Arc::new(windows.tokens().clone()), targets: Targets::Spans(spans) })
+        Ok(Self { tokens: Arc::new(windows.tokens().clone()), targets: Targets::Spans(spans), prefix: None })
     }
 
     /// Number of sequences.
@@ -83,12 +86,26 @@ impl TrainingSet {
         self.tokens.is_empty()
     }
 
+    /// The same set with what the model's frozen layers say of it, which are then no longer computed.
+    pub fn with_prefix(self, prefix: FrozenPrefix) -> Self {
+        Self { prefix: Some(Arc::new(prefix)), ..self }
+    }
+
+    /// The outputs of `model` for a batch of these sequences.
+    ///
+    /// # Shapes
+    /// - result: as [`TaskModel::forward`] returns it
+    pub fn forward<I: Insertion>(&self, model: &TaskModel<I>, batch: &NumberedBatch) -> Tensor<2> {
+        forward(model, batch, self.prefix.as_deref())
+    }
+
     /// The loss of a model's outputs for a batch of these sequences.
     ///
     /// # Shapes
     /// - `scores`: as [`TaskModel::forward`] returns them
     /// - result: `[1]`
-    pub fn loss(&self, scores: Tensor<2>, batch: &PackedBatch, examples: &[usize]) -> Tensor<1> {
+    pub fn loss(&self, scores: Tensor<2>, batch: &NumberedBatch) -> Tensor<1> {
+        let NumberedBatch { examples, packed } = batch;
         fn pick<T: Clone>(of: &[T], examples: &[usize]) -> Vec<T> {
             examples.iter().map(|&example| of[example].clone()).collect()
         }
@@ -96,7 +113,7 @@ impl TrainingSet {
             Targets::Classes(classes) => loss::cross_entropy(scores, &pick(classes, examples)),
             Targets::Scores(numbers) => loss::squared_error(scores, &pick(numbers, examples)),
             Targets::Labels(labels) => loss::multi_label(scores, &pick(labels, examples)),
-            Targets::Spans(spans) => loss::span(scores, batch, &pick(spans, examples)),
+            Targets::Spans(spans) => loss::span(scores, packed, &pick(spans, examples)),
         }
     }
 }
@@ -106,6 +123,7 @@ impl TrainingSet {
 pub struct EvaluationSet {
     tokens: Arc<Tokenised>,
     answers: Answers,
+    prefix: Option<Arc<FrozenPrefix>>,
 }
 
 #[derive(Clone, Debug)]
@@ -128,7 +146,7 @@ impl EvaluationSet {
     ) -> Result<Self, TokeniseError> {
         let tokens = Arc::new(cache.texts(examples, tokenizer, max_length)?);
         let (kind, classes) = (dataset.kind, dataset.labels.len());
-        Ok(Self { tokens, answers: Answers::Texts { kind, classes, examples: examples.to_vec() } })
+        Ok(Self { tokens, answers: Answers::Texts { kind, classes, examples: examples.to_vec() }, prefix: None })
     }
 
     /// Questions with their answers.
@@ -145,7 +163,7 @@ impl EvaluationSet {
         let windows = cache.windows(questions, tokenizer, config)?;
         let tokens = Arc::new(windows.tokens().clone());
         let (questions, windows) = (questions.to_vec(), Box::new(windows));
-        Ok(Self { tokens, answers: Answers::Questions { questions, windows, version } })
+        Ok(Self { tokens, answers: Answers::Questions { questions, windows, version }, prefix: None })
     }
 
     /// Number of examples.
@@ -172,7 +190,13 @@ impl EvaluationSet {
         batch_size: usize,
         device: &Device,
     ) -> Result<BTreeMap<Metric, f64>, BatchError> {
-        Ok(self.score(&outputs(model, &self.tokens, config, batch_size, device)?))
+        let prefix = self.prefix.as_deref();
+        Ok(self.score(&outputs_from(prefix, model, &self.tokens, config, batch_size, device)?))
+    }
+
+    /// The same set with what the model's frozen layers say of it, which are then no longer computed.
+    pub fn with_prefix(self, prefix: FrozenPrefix) -> Self {
+        Self { prefix: Some(Arc::new(prefix)), ..self }
     }
 
     /// The word pieces of all sequences.

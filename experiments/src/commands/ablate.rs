@@ -1,11 +1,9 @@
 //! `ablate`: a saved v's adapters removed from every span of layers.
 
-use std::collections::BTreeMap;
-
+use analysis::AblationRecord;
 use anyhow::{Result, bail, ensure};
 use clap::Args;
-use serde::Serialize;
-use tasks::{EvaluationSet, Metric, TaskData, TaskKind};
+use tasks::{EvaluationSet, TaskData};
 
 use super::print;
 use crate::{ablation::ablate_spans, saved::SavedArgs, task_args::TaskArgs};
@@ -22,30 +20,6 @@ pub struct AblateArgs {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Report {
-    task: String,
-    /// What is compared; accuracy for a classification, as in the paper.
-    metric: String,
-    layers: usize,
-    /// Scores of the whole model on validation: fractions.
-    whole: BTreeMap<String, f64>,
-    spans: Vec<Span>,
-    /// Passes of one layer over the validation set.
-    layer_passes: usize,
-}
-
-#[derive(Serialize)]
-struct Span {
-    /// Lowest layer without adapters.
-    first: usize,
-    /// Highest layer without adapters.
-    last: usize,
-    scores: BTreeMap<String, f64>,
-    /// Change of the metric relative to the whole model.
-    relative_change: f64,
-}
-
 pub fn run(args: &AblateArgs) -> Result<()> {
     args.task.check()?;
     let saved = args.saved.load()?;
@@ -54,36 +28,17 @@ pub fn run(args: &AblateArgs) -> Result<()> {
         bail!("ablation is for texts, not for questions");
     };
     saved.check_task(&dataset)?;
-    let metric = if saved.kind == TaskKind::Regression { Metric::Spearman } else { Metric::Accuracy };
     let cache = saved.token_cache();
     let tokenizer = &saved.backbone.tokenizer;
     let set = EvaluationSet::texts(&dataset, &dataset.validation, tokenizer, saved.max_length(), &cache)?;
     let ablation = ablate_spans(saved.model(), &set, &saved.backbone.config, saved.batch_size(), saved.device())?;
 
-    let named = |scores: &BTreeMap<Metric, f64>| scores.iter().map(|(m, &s)| (m.to_string(), s)).collect();
-    let whole = ablation.whole[&metric];
-    let report = Report {
-        task: dataset.task.clone(),
-        metric: metric.to_string(),
-        layers: saved.backbone.config.num_hidden_layers,
-        whole: named(&ablation.whole),
-        spans: ablation
-            .without
-            .iter()
-            .map(|(span, scores)| Span {
-                first: span.first(),
-                last: span.last(),
-                scores: named(scores),
-                relative_change: if whole == 0.0 { 0.0 } else { (scores[&metric] - whole) / whole.abs() },
-            })
-            .collect(),
-        layer_passes: ablation.layer_passes,
-    };
+    let report = ablation.record(&dataset.task, saved.kind);
     print(&report, args.json, || text(&report))
 }
 
 /// A triangle: rows are the first layer removed, columns the last.
-fn text(report: &Report) -> String {
+pub(super) fn text(report: &AblationRecord) -> String {
     let mut rows = vec![vec!["first \\ last".to_owned()]];
     rows[0].extend((0..report.layers).map(|last| last.to_string()));
     for first in 0..report.layers {

@@ -13,6 +13,7 @@ use super::{grouped, print, table};
 use crate::{
     backbones::CacheArgs,
     device::{DEVICES, DeviceName},
+    experiment::{Experiment, PRESETS, Scale},
 };
 
 /// List what there is to choose from
@@ -34,6 +35,8 @@ pub struct ListArgs {
 enum What {
     /// Tasks of the paper, and whether their data is under --data-dir
     Tasks,
+    /// Experiments of the paper, for `run`
+    Presets,
     /// Backbones known by name
     Backbones,
     /// Devices of this build
@@ -43,6 +46,7 @@ enum What {
 pub fn run(args: &ListArgs) -> Result<()> {
     match args.what {
         What::Tasks => task_list(args),
+        What::Presets => presets(args),
         What::Backbones => backbones(args),
         What::Devices => devices(args),
     }
@@ -83,6 +87,25 @@ fn task_list(args: &ListArgs) -> Result<()> {
             None => "\nGive --data-dir (or ADAPTER_LAB_DATA) to see which data is there.\n".to_owned(),
         };
         table(&rows) + &hint
+    })
+}
+
+#[derive(Serialize)]
+struct PresetRow {
+    name: String,
+    about: String,
+}
+
+fn presets(args: &ListArgs) -> Result<()> {
+    let load = |(name, _): &(&str, &str)| {
+        let Experiment { name, about, .. } = Experiment::load(name, Scale::Paper, &[])?;
+        Ok(PresetRow { name, about })
+    };
+    let list: Vec<PresetRow> = PRESETS.iter().map(load).collect::<Result<_>>()?;
+    print(&list, args.json, || {
+        let mut rows = vec![["name", "what it shows"].map(str::to_owned).to_vec()];
+        rows.extend(list.iter().map(|row| vec![row.name.clone(), row.about.clone()]));
+        table(&rows) + "\nRun one with `adapter-lab run NAME --backbone B --data-dir D`; `--dry-run` lists its runs.\n"
     })
 }
 

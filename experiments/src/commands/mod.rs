@@ -8,6 +8,7 @@ mod fill_mask;
 mod list;
 mod params;
 mod predict;
+mod run;
 mod train;
 
 use std::io::{self, Write};
@@ -15,6 +16,8 @@ use std::io::{self, Write};
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use serde::Serialize;
+
+use crate::sweep;
 
 /// Parameter-efficient transfer learning on a frozen BERT: adapters, their rivals, and what they cost.
 #[derive(Debug, Parser)]
@@ -27,6 +30,10 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Train(Box<train::TrainArgs>),
+    Run(Box<run::RunArgs>),
+    /// Take runs from standard input (`run --jobs` starts this)
+    #[command(hide = true)]
+    Work,
     Params(params::ParamsArgs),
     Encode(encode::EncodeArgs),
     FillMask(fill_mask::FillMaskArgs),
@@ -44,6 +51,8 @@ enum Command {
 pub fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Train(args) => train::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Work => sweep::work(io::stdin().lock(), io::stdout()),
         Command::Params(args) => params::run(&args),
         Command::Encode(args) => encode::run(&args),
         Command::FillMask(args) => fill_mask::run(&args),

@@ -9,7 +9,11 @@ use serde::Serialize;
 use tasks::{Head, HeadInput, TaskModel};
 
 use super::{grouped, print, table};
-use crate::{backbones::BackboneArgs, device::DeviceName, tuning_args::TuningArgs};
+use crate::{
+    backbones::BackboneArgs,
+    device::DeviceName,
+    tuning_args::{TuningArgs, parse_tuning},
+};
 
 /// Count what a tuning trains: parameters by group, percent of the backbone, and the total for several tasks
 #[derive(Args, Debug)]
@@ -45,7 +49,7 @@ struct Report {
 
 pub fn run(args: &ParamsArgs) -> Result<()> {
     let (config, pooler) = args.backbone.shape()?;
-    let tuning = args.tuning.tuning(config.num_hidden_layers)?;
+    let tuning = parse_tuning(&args.tuning.tuning, args.tuning.k, config.num_hidden_layers)?;
     let adapter = AdapterConfig::new(args.tuning.adapter_size);
     adapter.check(config.num_hidden_layers)?;
 

@@ -1,0 +1,297 @@
+//! `run`: an experiment, all its runs.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use adapter_core::write_atomically;
+use analysis::{AblationRecord, Recall, RunRecord, StreamRecord};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::Serialize;
+use tasks::TaskModel;
+
+use super::{ablate, grouped, print, table};
+use crate::{
+    ablation::ablate_spans,
+    backbones::CacheArgs,
+    device::DeviceName,
+    experiment::{Experiment, Grid, Kind, Scale},
+    layers::{self, Keys},
+    progress::Progress,
+    run_config::RunConfig,
+    run_store::RunStore,
+    stream::stream,
+    sweep::{Outcome, Workplace},
+    task_args::TaskFiles,
+};
+
+/// Run an experiment: a preset of the paper, or a file of your own with a grid of runs
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// A preset (see `list presets`) or a .toml file of the same form
+    #[arg(value_name = "FILE_OR_PRESET")]
+    experiment: String,
+    /// Change a key of every run, above file and environment; several values, divided by commas, make a grid
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// How much of the experiment
+    #[arg(long, value_enum, default_value_t = Scale::Quick)]
+    scale: Scale,
+    /// A known name (see `list backbones`) or a folder in Hugging Face layout
+    #[arg(long, value_name = "NAME|FOLDER")]
+    backbone: Option<String>,
+    #[command(flatten)]
+    files: TaskFiles,
+    #[command(flatten)]
+    cache: CacheArgs,
+    /// Where to compute (see `list devices`)
+    #[arg(long, env = "ADAPTER_LAB_DEVICE", default_value_t = DeviceName::Flex)]
+    device: DeviceName,
+    /// Folder of the runs: finished ones are not run again, interrupted ones go on
+    #[arg(long, default_value = "runs", value_name = "DIR")]
+    runs: PathBuf,
+    /// Seconds between two checkpoints of a run
+    #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
+    checkpoint_every: f64,
+    /// Processes that run at the same time, each with its share of the cores
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
+    jobs: usize,
+    /// Print the runs, and do nothing else
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    experiment: String,
+    about: String,
+    scale: Scale,
+    runs: Vec<RunRecord>,
+    /// By the id of their runs.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    ablations: BTreeMap<String, AblationRecord>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    streams: Vec<StreamRecord>,
+    failed: Vec<Failure>,
+}
+
+#[derive(Serialize)]
+struct Failure {
+    run: String,
+    error: String,
+}
+
+#[derive(Serialize)]
+struct Plan<'a> {
+    experiment: &'a str,
+    kind: Kind,
+    scale: Scale,
+    runs: &'a [RunConfig],
+}
+
+pub fn run(args: &RunArgs) -> Result<()> {
+    let (environment, mut set) = (layers::environment(std::env::vars())?, layers::assignments(&args.set)?);
+    if let Some(name) = &args.backbone {
+        set.insert("backbone".to_owned(), name.as_str().into());
+    }
+    let above: [&Keys; 2] = [&environment, &set];
+    let experiment = Experiment::load(&args.experiment, args.scale, &above)?;
+    let (network, has_pooler) = args.cache.shape(&experiment.backbone()?)?;
+    let grid = experiment.grid(&network, has_pooler, args.files.data_dir.as_deref());
+    let Grid { runs, missing } = grid.with_context(|| format!("experiment `{}`", experiment.name))?;
+    if !missing.is_empty() {
+        let place = args.files.data_dir.as_ref().map_or("--data-dir".to_owned(), |d| d.display().to_string());
+        eprintln!("note: left out, their data is not in {place}: {}", missing.join(", "));
+    }
+    if runs.is_empty() {
+        bail!("experiment `{}` has no runs", experiment.name);
+    }
+    let mut tasks: Vec<&str> = runs.iter().map(|run| run.task.as_str()).collect();
+    tasks.dedup();
+    tasks.into_iter().try_for_each(|task| args.files.check(task))?;
+    if args.dry_run {
+        let plan = Plan { experiment: &experiment.name, kind: experiment.kind, scale: args.scale, runs: &runs };
+        return print(&plan, args.json, || plan_text(&plan));
+    }
+    let every = Duration::try_from_secs_f64(args.checkpoint_every).context("--checkpoint-every")?;
+    let workplace = Workplace {
+        files: args.files.clone(),
+        cache: args.cache.clone(),
+        device: args.device,
+        runs: args.runs.clone(),
+        checkpoint_every: every,
+    };
+    let mut report = Report {
+        experiment: experiment.name,
+        about: experiment.about,
+        scale: args.scale,
+        runs: Vec::new(),
+        ablations: BTreeMap::new(),
+        streams: Vec::new(),
+        failed: Vec::new(),
+    };
+    match experiment.kind {
+        Kind::Train => report.train(&workplace, &runs, args.jobs)?,
+        Kind::Ablate => {
+            report.train(&workplace, &runs, args.jobs)?;
+            report.ablate(&workplace)?;
+        }
+        Kind::Stream => report.stream(&workplace, &runs)?,
+    }
+    print(&report, args.json, || report.text())?;
+    match report.failed.len() {
+        0 => Ok(()),
+        failed => bail!("{failed} of {} runs failed; the others are in {}", runs.len(), args.runs.display()),
+    }
+}
+
+impl Report {
+    /// Trains all runs.
+    fn train(&mut self, workplace: &Workplace, runs: &[RunConfig], jobs: usize) -> Result<()> {
+        let mut done = 0;
+        let mut records: BTreeMap<usize, RunRecord> = BTreeMap::new();
+        let failed = &mut self.failed;
+        workplace.run_all(runs, jobs, &mut |number, outcome| {
+            done += 1;
+            let (config, of) = (&runs[number], runs.len());
+            match outcome {
+                Outcome::Finished(record) => {
+                    eprintln!("[{done}/{of}] {config}: {}", score(record));
+                    records.insert(number, (**record).clone());
+                }
+                Outcome::Failed(error) | Outcome::Interrupted(error) | Outcome::Busy(error) => {
+                    eprintln!("[{done}/{of}] {config}: failed: {error}");
+                    failed.push(Failure { run: config.to_string(), error: error.clone() });
+                }
+            }
+        })?;
+        self.runs = records.into_values().collect();
+        Ok(())
+    }
+
+    /// Removes the adapters of every finished run; what was done before is read again.
+    fn ablate(&mut self, workplace: &Workplace) -> Result<()> {
+        let store = RunStore::new(&workplace.runs);
+        let mut runner = workplace.runner();
+        for record in &self.runs {
+            let path = store.folder(&record.id).join("ablation.json");
+            let known = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            let ablation = match known {
+                Some(ablation) => ablation,
+                None => {
+                    let config: RunConfig = serde_json::from_value(record.config.clone().into())?;
+                    let backbone = runner.backbone(&config.backbone)?;
+                    let file = store.trained(&record.id)?;
+                    let (kind, task) = (file.info.kind.parse()?, file.info.task.clone());
+                    let model = TaskModel::load(&backbone, file, runner.device())?;
+                    let set = runner.validation(&config, &backbone)?;
+                    let batch_size = 2 * config.batch_size;
+                    let ablation = ablate_spans(&model, &set, &backbone.config, batch_size, runner.device())?;
+                    let ablation = ablation.record(&task, kind);
+                    write_json(&path, &ablation)?;
+                    ablation
+                }
+            };
+            self.ablations.insert(record.id.clone(), ablation);
+        }
+        Ok(())
+    }
+
+    /// Learns the tasks one after the other, once for each method.
+    fn stream(&mut self, workplace: &Workplace, runs: &[RunConfig]) -> Result<()> {
+        let mut runner = workplace.runner();
+        let method = |run: &RunConfig| RunConfig { task: String::new(), ..run.clone() };
+        let mut methods: Vec<RunConfig> = Vec::new();
+        for run in runs {
+            if !methods.contains(&method(run)) {
+                methods.push(method(run));
+            }
+        }
+        for one in methods {
+            let runs: Vec<_> = runs.iter().filter(|run| method(run) == one).cloned().collect();
+            let streamed = stream(&mut runner, &runs, |config| Progress::line(&format!("{config}  ")))?;
+            write_json(&workplace.runs.join("streams").join(format!("{}.json", streamed.id)), &streamed)?;
+            self.streams.push(streamed);
+        }
+        Ok(())
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("{}\n", self.about);
+        if !self.runs.is_empty() {
+            let head = ["run", "task", "tuning", "lr", "epochs", "seed", "trained", "validation", "test"];
+            let mut rows = vec![head.map(str::to_owned).to_vec()];
+            rows.extend(self.runs.iter().map(row));
+            text += &table(&rows);
+        }
+        for (id, ablation) in &self.ablations {
+            text += &format!("\nrun {id}\n{}", ablate::text(ablation));
+        }
+        for stream in &self.streams {
+            text += &stream_text(stream);
+        }
+        for failure in &self.failed {
+            text += &format!("\nfailed: {}\n    {}\n", failure.run, failure.error);
+        }
+        text
+    }
+}
+
+fn write_json(path: &std::path::Path, value: &impl Serialize) -> Result<()> {
+    let context = || format!("cannot write {}", path.display());
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).with_context(context)?;
+    }
+    let text = serde_json::to_string_pretty(value)? + "\n";
+    write_atomically(path, text.as_bytes()).with_context(context)
+}
+
+fn score(record: &RunRecord) -> String {
+    let best = record.best.as_ref().map(|best| format!("{} {:.4}", best.metric, best.validation[&best.metric]));
+    format!("{}, {:.0} s", best.unwrap_or_default(), record.measured.training_seconds)
+}
+
+fn row(record: &RunRecord) -> Vec<String> {
+    let value = |key: &str| match &record.config[key] {
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let size = record.config["adapter"]["size"].as_u64().map(|size| format!("-{size}")).unwrap_or_default();
+    let metric = record.best.as_ref().map(|best| best.metric.clone()).unwrap_or_default();
+    let best = record.best.as_ref().map(|best| format!("{metric} {:.4}", best.validation[&metric]));
+    let test = record.test.get(&metric).map_or("-".to_owned(), |score| format!("{score:.4}"));
+    vec![
+        record.id.clone(),
+        value("task"),
+        value("tuning") + &size,
+        value("learning_rate"),
+        value("epochs"),
+        value("seed"),
+        grouped(record.params.trained),
+        best.unwrap_or_default(),
+        test,
+    ]
+}
+
+/// A row for each stage: the score of every task so far.
+fn stream_text(stream: &StreamRecord) -> String {
+    let mut rows = vec![vec!["after".to_owned(), "trained".to_owned(), "total".to_owned()]];
+    rows[0].extend(stream.stages.iter().map(|stage| stage.task.clone()));
+    for stage in &stream.stages {
+        let mut row = vec![stage.task.clone(), grouped(stage.trained), grouped(stage.total)];
+        let cell = |recall: &Recall| format!("{:.4}{}", recall.now, if recall.identical { " =" } else { "" });
+        row.extend(stage.recall.iter().map(cell));
+        rows.push(row);
+    }
+    let (tuning, backbone) = (&stream.tuning, &stream.backbone);
+    format!("\n{tuning} on {backbone}: validation scores after each task (=: every output the same, bit for bit)\n")
+        + &table(&rows)
+}
+
+fn plan_text(plan: &Plan<'_>) -> String {
+    let runs: String = plan.runs.iter().map(|run| format!("{run}\n")).collect();
+    let first = plan.runs.first().and_then(|run| serde_json::to_string_pretty(run).ok()).unwrap_or_default();
+    format!("{runs}\n{} runs; the first one in full:\n{first}\n", plan.runs.len())
+}

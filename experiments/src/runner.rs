@@ -1,0 +1,433 @@
+//! One run, from its configuration to its record.
+
+use std::{
+    collections::BTreeMap,
+    rc::Rc,
+    sync::{
+        Once,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use adapter_core::{Init, Insertion, ParamCount, TaskFile, TaskInfo};
+use analysis::{Params, RunRecord, SCHEMA, Status};
+use anyhow::{Context, Result, bail, ensure};
+use bert_backbone::{Backbone, BertConfig};
+use burn::{module::Module, tensor::Device};
+use serde_json::Value;
+use tasks::{
+    EvaluationSet, FrozenPrefix, Head, HeadInput, Metric, Task, TaskData, TaskKind, TaskModel, TokenCache, TrainingSet,
+    WindowConfig,
+    shuffle::{Purpose, permutation},
+};
+
+use crate::{
+    backbones::CacheArgs,
+    checkpoint::Checkpoint,
+    device::DeviceName,
+    progress::Progress,
+    run_config::{BURN_VERSION, NUMERICS, RunConfig},
+    run_store::{Found, OpenRun, RunStore},
+    step_log::StepLog,
+    task_args::{TaskFiles, token_cache},
+    trainer::{Course, Keep, Lessons, Safety, Step, Watch, train},
+};
+
+/// Runs configurations one after the other; what two of them share is loaded once.
+pub struct Runner<'a> {
+    files: &'a TaskFiles,
+    cache: &'a CacheArgs,
+    device_name: DeviceName,
+    device: Device,
+    store: Option<RunStore>,
+    checkpoint_every: Duration,
+    backbone: Option<Rc<Backbone>>,
+    data: Option<(String, Rc<TaskData>)>,
+}
+
+/// A run that is over.
+pub struct Ran {
+    /// What is written of it.
+    pub record: RunRecord,
+    /// v, unless the run was finished before.
+    file: Option<TaskFile>,
+}
+
+impl Ran {
+    /// Whether there was nothing left to do.
+    pub fn was_finished(&self) -> bool {
+        self.file.is_none()
+    }
+}
+
+/// Steps between two measurements of how far each adapter is from the identity.
+const PROBE_EVERY: usize = 50;
+
+impl<'a> Runner<'a> {
+    /// A runner that keeps its runs in `store`, if there is one.
+    pub fn new(files: &'a TaskFiles, cache: &'a CacheArgs, device: DeviceName, store: Option<RunStore>) -> Self {
+        Self {
+            files,
+            cache,
+            device_name: device,
+            device: device.open(),
+            store,
+            checkpoint_every: Duration::from_secs(60),
+            backbone: None,
+            data: None,
+        }
+    }
+
+    /// The same runner with another time between two checkpoints of a run.
+    pub fn with_checkpoints_every(self, every: Duration) -> Self {
+        Self { checkpoint_every: every, ..self }
+    }
+
+    /// Where it computes.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The backbone called `name`.
+    pub fn backbone(&mut self, name: &str) -> Result<Rc<Backbone>> {
+        match &self.backbone {
+            Some(backbone) => Ok(backbone.clone()),
+            None => Ok(self.backbone.insert(Rc::new(self.cache.load(name, &self.device)?)).clone()),
+        }
+    }
+
+    /// The data of the task called `name`.
+    pub fn data(&mut self, name: &str) -> Result<Rc<TaskData>> {
+        match &self.data {
+            Some((loaded, data)) if loaded == name => Ok(data.clone()),
+            _ => {
+                let data = Rc::new(self.files.load(name, None)?);
+                self.data = Some((name.to_owned(), data.clone()));
+                Ok(data)
+            }
+        }
+    }
+
+    /// v of a run that is over.
+    pub fn trained(&self, ran: &Ran) -> Result<TaskFile> {
+        match (&ran.file, &self.store) {
+            (Some(file), _) => Ok(file.clone()),
+            (None, Some(store)) => store.trained(&ran.record.id),
+            (None, None) => bail!("run {} was not kept", ran.record.id),
+        }
+    }
+
+    /// Runs `config`, goes on with it, or finds it finished.
+    ///
+    /// # Errors
+    /// If data or backbone cannot be used, another process has the run, or training fails.
+    pub fn run(&mut self, config: &RunConfig, progress: &mut Progress) -> Result<Ran> {
+        let backbone = self.backbone(&config.backbone)?;
+        self.run_on(&backbone, config, progress)
+    }
+
+    /// [`run`](Self::run) on a backbone that is at hand.
+    pub fn run_on(&mut self, backbone: &Backbone, config: &RunConfig, progress: &mut Progress) -> Result<Ran> {
+        let data = self.data(&config.task)?;
+        let metric = Task::find(&config.task).ok().map(|task| task.metric);
+        let config = config.clone().for_data(&data, backbone);
+        let fingerprints = self.fingerprints(&data, backbone)?;
+        let Value::Object(written) = serde_json::to_value(&config)? else { bail!("a configuration is an object") };
+        let identity = serde_json::to_vec(&(&written, &fingerprints))?;
+        let id = blake3::hash(&identity).to_hex()[..16].to_owned();
+        let open = match self.store.as_ref().map(|store| store.open(&id)).transpose()? {
+            Some(Found::Finished(record)) => return Ok(Ran { record: *record, file: None }),
+            Some(Found::Open(open)) => Some(open),
+            None => None,
+        };
+
+        let mut prepared = Prepared::new(&data, &config, backbone, &self.token_cache())?;
+        let metric = metric.unwrap_or(prepared.metric);
+
+        // w is shared; v is new, and only v is trained.
+        let training = self.device.clone().autodiff();
+        let (init, hidden) = (Init::new(config.seed), backbone.config.hidden_size);
+        let adapter = config.adapter.as_ref();
+        let bert = backbone.bert.clone().train();
+        let bert = bert.insert(|place| adapter.and_then(|adapter| adapter.init(place, hidden, init, &training)));
+        let input = match (prepared.kind, config.settings.pooler_head) {
+            (TaskKind::Span, _) => HeadInput::Tokens,
+            (_, true) => HeadInput::Pooler,
+            (_, false) => HeadInput::Cls,
+        };
+        let head = Head::new(hidden, prepared.outputs, input, init, &training);
+        let head = head.with_dropout(config.settings.head_dropout);
+        let model = config.tuning.apply(TaskModel::new(bert, head)?);
+        let count = ParamCount::of(&model, config.tuning);
+        if config.cache_prefix {
+            prepared = prepared.with_prefix(&model, &config, &backbone.config, &self.device)?;
+        }
+        let info = TaskInfo {
+            task: prepared.task.clone(),
+            kind: prepared.kind.to_string(),
+            labels: prepared.labels.clone(),
+            head: input.to_string(),
+            max_length: config.max_length,
+            tuning: config.tuning,
+            adapter: config.adapter.clone(),
+            backbone: backbone.id(),
+        };
+
+        let (train_set, validation) = (&prepared.train, &prepared.validation);
+        let lessons = Lessons { train: train_set, validation, metric, network: &backbone.config };
+        let resume = open.as_ref().map(OpenRun::checkpoint).transpose()?.flatten();
+        if let Some(checkpoint) = &resume {
+            progress.note(&format!("run {id} goes on after step {}", checkpoint.numbers.step));
+        }
+        let done = resume.as_ref().map_or(0, |checkpoint| checkpoint.numbers.step);
+        let log = open.as_ref().map(|open| StepLog::open(open.steps_path(), done)).transpose()?;
+        // What is measured goes into the log, or onto a screen.
+        let probes = config.adapter.is_some() && (log.is_some() || progress.shows_deviations());
+        let course = Course { probe_every: probes.then_some(PROBE_EVERY), ..config.course() };
+        let mut write = |checkpoint: &Checkpoint| match &open {
+            Some(open) => checkpoint.write(&open.checkpoint_path()),
+            None => Ok(()),
+        };
+        let keep = open.as_ref().map(|_| Keep { every: self.checkpoint_every, write: &mut write });
+        let safety = Safety { resume, keep, stop: Some(stop_on_ctrl_c()) };
+        let mut watchers = Watchers { progress, log };
+        let trained = train(model, &info, &lessons, &course, &training, safety, &mut watchers)?;
+
+        let mut test = BTreeMap::new();
+        if let Some(set) = &prepared.test {
+            let best = TaskModel::load(backbone, trained.file.clone(), &self.device)?;
+            let scores = set.evaluate(&best, &backbone.config, 2 * config.batch_size, &self.device)?;
+            test.extend(scores.into_iter().map(|(metric, score)| (metric.to_string(), score)));
+        }
+        let record = RunRecord {
+            schema: SCHEMA,
+            id,
+            status: Status::Finished,
+            config: written,
+            software: BTreeMap::from([
+                ("adapter-lab".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+                ("burn".to_owned(), BURN_VERSION.to_owned()),
+            ]),
+            fingerprints,
+            params: Params {
+                trained: count.trained,
+                total: count.total,
+                backbone: count.backbone,
+                groups: count.groups,
+            },
+            epochs: trained.epochs,
+            best: Some(trained.best),
+            test,
+            measured: trained.measured,
+        };
+        if let Some(open) = open {
+            open.finish(&record, &trained.file)?;
+        }
+        Ok(Ran { record, file: Some(trained.file) })
+    }
+
+    /// The examples that a run is judged by, as it sees them.
+    pub fn validation(&mut self, config: &RunConfig, backbone: &Backbone) -> Result<EvaluationSet> {
+        let data = self.data(&config.task)?;
+        let config = config.clone().for_data(&data, backbone);
+        validation(&data, &config, backbone, &self.token_cache())
+    }
+
+    fn token_cache(&self) -> TokenCache {
+        token_cache(&self.cache.fetcher())
+    }
+
+    /// Everything that decides a run beside its configuration.
+    fn fingerprints(&self, data: &TaskData, backbone: &Backbone) -> Result<BTreeMap<String, String>> {
+        let BertConfig { hidden_dropout_prob, attention_probs_dropout_prob, .. } = backbone.config;
+        Ok(BTreeMap::from([
+            // They decide training, but not what the network computes: no part of the backbone's own hash.
+            ("dropout".to_owned(), format!("{hidden_dropout_prob} {attention_probs_dropout_prob}")),
+            ("backbone".to_owned(), backbone.id().hash),
+            ("data".to_owned(), data.fingerprint()),
+            ("tokenizer".to_owned(), backbone.tokenizer.hash()?),
+            ("device".to_owned(), self.device_name.to_string()),
+            ("numerics".to_owned(), NUMERICS.to_string()),
+        ]))
+    }
+}
+
+impl RunConfig {
+    /// The same configuration under the names that data and backbone have, however the user spelled them.
+    fn for_data(self, data: &TaskData, backbone: &Backbone) -> Self {
+        let backbone_name = backbone.name.clone();
+        match data {
+            TaskData::Texts(dataset) => Self { task: dataset.task.clone(), backbone: backbone_name, ..self },
+            TaskData::Questions(_) => {
+                let max_length = WindowConfig::within(backbone.config.max_position_embeddings).max_length;
+                Self { max_length, backbone: backbone_name, ..self }
+            }
+        }
+    }
+
+    fn course(&self) -> Course {
+        Course {
+            settings: self.settings,
+            learning_rate: self.learning_rate,
+            epochs: self.epochs,
+            batch_size: self.batch_size,
+            accumulate: self.accumulate,
+            seed: self.seed,
+            evaluate_every: self.evaluate_every,
+            patience: self.patience,
+            probe_every: None,
+        }
+    }
+}
+
+/// Whoever follows a run of ours.
+struct Watchers<'a> {
+    progress: &'a mut Progress,
+    log: Option<StepLog>,
+}
+
+impl Watch for Watchers<'_> {
+    fn step(&mut self, step: &Step) -> Result<()> {
+        self.progress.step(step)?;
+        self.log.as_mut().map_or(Ok(()), |log| log.step(step))
+    }
+
+    fn evaluation(&mut self, evaluation: &analysis::Epoch) -> Result<()> {
+        self.progress.evaluation(evaluation)
+    }
+
+    fn checkpoint(&mut self) -> Result<()> {
+        self.log.as_mut().map_or(Ok(()), StepLog::checkpoint)
+    }
+}
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Set by Ctrl-C from now on.
+pub fn stop_on_ctrl_c() -> &'static AtomicBool {
+    static LISTEN: Once = Once::new();
+    LISTEN.call_once(|| {
+        if let Err(error) = ctrlc::set_handler(stop) {
+            eprintln!("warning: Ctrl-C will end the run without a last checkpoint: {error}");
+        }
+    });
+    &STOP
+}
+
+/// What Ctrl-C does: the run under way ends after its step.
+pub fn stop() {
+    STOP.store(true, Ordering::Relaxed);
+}
+
+/// A task as a run takes it.
+struct Prepared {
+    task: String,
+    kind: TaskKind,
+    labels: Vec<String>,
+    outputs: usize,
+    /// What to choose by where the task is not a known one.
+    metric: Metric,
+    train: TrainingSet,
+    validation: EvaluationSet,
+    test: Option<EvaluationSet>,
+}
+
+impl Prepared {
+    fn new(data: &TaskData, config: &RunConfig, backbone: &Backbone, cache: &TokenCache) -> Result<Self> {
+        let tokenizer = &backbone.tokenizer;
+        let validation = validation(data, config, backbone, cache)?;
+        match data {
+            TaskData::Texts(dataset) => {
+                let has_targets = dataset.test.iter().any(|example| example.target.is_some());
+                let test = || EvaluationSet::texts(dataset, &dataset.test, tokenizer, config.max_length, cache);
+                let kept = limited(&dataset.train, config);
+                Ok(Self {
+                    task: dataset.task.clone(),
+                    kind: dataset.kind,
+                    labels: dataset.labels.clone(),
+                    outputs: dataset.outputs(),
+                    metric: match dataset.kind {
+                        TaskKind::Regression => Metric::Spearman,
+                        TaskKind::MultiLabel => Metric::MacroF1,
+                        TaskKind::Classification | TaskKind::Span => Metric::Accuracy,
+                    },
+                    train: TrainingSet::texts(dataset, &kept, tokenizer, config.max_length, cache)?,
+                    validation,
+                    test: has_targets.then(test).transpose()?,
+                })
+            }
+            TaskData::Questions(questions) => {
+                let window = WindowConfig::within(backbone.config.max_position_embeddings);
+                Ok(Self {
+                    task: config.task.clone(),
+                    kind: TaskKind::Span,
+                    labels: Vec::new(),
+                    outputs: 2,
+                    metric: Metric::AnswerF1,
+                    train: TrainingSet::questions(&limited(&questions.train, config), tokenizer, window, cache)?,
+                    validation,
+                    test: None,
+                })
+            }
+        }
+    }
+
+    /// The same sets with what the model's frozen layers say of them.
+    fn with_prefix<I: Insertion>(
+        self,
+        model: &TaskModel<I>,
+        config: &RunConfig,
+        network: &BertConfig,
+        device: &Device,
+    ) -> Result<Self> {
+        let layers = model.frozen_layers(config.tuning).context("the embeddings are trained: there is no prefix")?;
+        let (train, validation) = (self.train.tokens.clone(), self.validation.tokens().clone());
+        let needed = [&train, &validation].map(|tokens| FrozenPrefix::bytes(tokens, network.hidden_size)).iter().sum();
+        if let Some(free) = free_memory() {
+            let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+            ensure!(
+                needed < free / 10 * 9,
+                "the cached prefix takes {:.1} GB, {:.1} GB of memory are free; use a limit, or no cache_prefix",
+                gigabytes(needed),
+                gigabytes(free)
+            );
+        }
+        let plain = model.bert().valid();
+        let prefix = |tokens| FrozenPrefix::compute(&plain, layers, tokens, network, 2 * config.batch_size, device);
+        let (train, validation) = (prefix(&train)?, prefix(&validation)?);
+        Ok(Self { train: self.train.with_prefix(train), validation: self.validation.with_prefix(validation), ..self })
+    }
+}
+
+fn validation(data: &TaskData, config: &RunConfig, backbone: &Backbone, cache: &TokenCache) -> Result<EvaluationSet> {
+    let tokenizer = &backbone.tokenizer;
+    Ok(match data {
+        TaskData::Texts(dataset) => {
+            EvaluationSet::texts(dataset, &dataset.validation, tokenizer, config.max_length, cache)?
+        }
+        TaskData::Questions(questions) => {
+            let window = WindowConfig::within(backbone.config.max_position_embeddings);
+            EvaluationSet::questions(&questions.validation, questions.version, tokenizer, window, cache)?
+        }
+    })
+}
+
+/// The training examples that a run keeps.
+fn limited<T: Clone>(all: &[T], config: &RunConfig) -> Vec<T> {
+    match config.limit {
+        Some(limit) => {
+            let order = permutation(all.len(), config.seed, Purpose::Limit);
+            order.into_iter().take(limit).map(|example| all[example].clone()).collect()
+        }
+        None => all.to_vec(),
+    }
+}
+
+/// Memory that is free, where the system tells.
+fn free_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(1024 * kilobytes)
+}

@@ -1,0 +1,252 @@
+//! Many runs: one after the other, or in several processes. One that fails does not stop the rest.
+
+use std::{
+    collections::VecDeque,
+    fs,
+    io::{BufRead, BufReader, Write},
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use analysis::RunRecord;
+use anyhow::{Context, Result, anyhow, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    backbones::CacheArgs,
+    device::DeviceName,
+    progress::Progress,
+    run_config::RunConfig,
+    run_store::{Busy, RunStore},
+    runner::{Runner, stop_on_ctrl_c},
+    task_args::TaskFiles,
+    trainer::Interrupted,
+};
+
+/// Where and how runs are run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Workplace {
+    /// Where the tasks' files are.
+    pub files: TaskFiles,
+    /// Where backbones are kept.
+    pub cache: CacheArgs,
+    /// Where to compute.
+    pub device: DeviceName,
+    /// The folder of the runs.
+    pub runs: PathBuf,
+    /// Time between two checkpoints of a run.
+    pub checkpoint_every: Duration,
+}
+
+/// How a run ended.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Outcome {
+    /// It is finished.
+    Finished(Box<RunRecord>),
+    /// It failed, for this reason.
+    Failed(String),
+    /// It was stopped, and can be gone on with.
+    Interrupted(String),
+    /// Another process runs it.
+    Busy(String),
+}
+
+impl Workplace {
+    /// A runner for this place.
+    pub fn runner(&self) -> Runner<'_> {
+        let store = RunStore::new(&self.runs);
+        Runner::new(&self.files, &self.cache, self.device, Some(store)).with_checkpoints_every(self.checkpoint_every)
+    }
+
+    /// Runs all of `runs` with `jobs` processes, and tells `report` of each when it is over.
+    ///
+    /// # Errors
+    /// If the runs were interrupted, or no process can be started.
+    pub fn run_all(
+        &self,
+        runs: &[RunConfig],
+        jobs: usize,
+        report: &mut (dyn FnMut(usize, &Outcome) + Send),
+    ) -> Result<()> {
+        stop_on_ctrl_c();
+        if jobs > 1 {
+            return self.run_in_processes(runs, jobs, report);
+        }
+        let mut runner = self.runner();
+        let mut queue: VecDeque<usize> = (0..runs.len()).collect();
+        while let Some(number) = queue.pop_front() {
+            let config = &runs[number];
+            let label = format!("[{}/{}] {config}  ", runs.len() - queue.len(), runs.len());
+            match attempt(&mut runner, config, &mut Progress::line(&label)) {
+                Outcome::Busy(_) => put_back(&mut queue, number)?,
+                Outcome::Interrupted(reason) => bail!(reason),
+                outcome => report(number, &outcome),
+            }
+        }
+        Ok(())
+    }
+
+    fn run_in_processes(
+        &self,
+        runs: &[RunConfig],
+        jobs: usize,
+        report: &mut (dyn FnMut(usize, &Outcome) + Send),
+    ) -> Result<()> {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let threads = (cores / jobs).max(1);
+        let logs = self.runs.join("logs");
+        fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
+        let queue: Mutex<VecDeque<usize>> = Mutex::new((0..runs.len()).collect());
+        let report = Mutex::new(report);
+        let work = |job: usize| -> Result<()> {
+            let log = logs.join(format!("job-{job}.log"));
+            let mut worker: Option<Worker> = None;
+            loop {
+                let Some(number) = lock(&queue).pop_front() else { return Ok(()) };
+                let mut ready = match worker.take() {
+                    Some(worker) => worker,
+                    None => Worker::start(self, &log, threads)?,
+                };
+                let outcome = match ready.run(&runs[number]) {
+                    Ok(outcome) => {
+                        worker = Some(ready);
+                        outcome
+                    }
+                    // Ctrl-C reaches all processes; one may end before it can answer.
+                    Err(_) if stopped() => Outcome::Interrupted(INTERRUPTED.to_owned()),
+                    Err(error) => Outcome::Failed(format!("its process ended ({error:#}); see {}", log.display())),
+                };
+                match outcome {
+                    Outcome::Busy(_) => put_back(&mut lock(&queue), number)?,
+                    Outcome::Interrupted(reason) => bail!(reason),
+                    outcome => lock(&report)(number, &outcome),
+                }
+                if stopped() {
+                    bail!(INTERRUPTED);
+                }
+            }
+        };
+        let work = &work;
+        thread::scope(|scope| {
+            let jobs: Vec<_> = (0..jobs).map(|job| scope.spawn(move || work(job))).collect();
+            let ended: Vec<Result<()>> =
+                jobs.into_iter().map(|job| job.join().unwrap_or_else(|_| Err(anyhow!("a job failed")))).collect();
+            ended.into_iter().collect()
+        })
+    }
+}
+
+const INTERRUPTED: &str = "interrupted; run the same command again to go on";
+
+fn stopped() -> bool {
+    stop_on_ctrl_c().load(Ordering::Relaxed)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Another process has the run: it comes again when the others are done, and it is looked at no more than once a second.
+fn put_back(queue: &mut VecDeque<usize>, number: usize) -> Result<()> {
+    queue.push_back(number);
+    thread::sleep(Duration::from_secs(1));
+    if stopped() { bail!(INTERRUPTED) } else { Ok(()) }
+}
+
+/// Runs one configuration; nothing that goes wrong, a panic included, ends the process.
+fn attempt(runner: &mut Runner<'_>, config: &RunConfig, progress: &mut Progress) -> Outcome {
+    match catch_unwind(AssertUnwindSafe(|| runner.run(config, progress))) {
+        Ok(Ok(ran)) => Outcome::Finished(Box::new(ran.record)),
+        Ok(Err(error)) if error.is::<Interrupted>() => Outcome::Interrupted(format!("{error:#}")),
+        Ok(Err(error)) if error.is::<Busy>() => Outcome::Busy(format!("{error:#}")),
+        Ok(Err(error)) => Outcome::Failed(format!("{error:#}")),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            Outcome::Failed(format!("a defect: {}", text.unwrap_or("unknown")))
+        }
+    }
+}
+
+/// A process that runs what it is told to, one run after the other.
+struct Worker {
+    child: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    fn start(workplace: &Workplace, log: &Path, threads: usize) -> Result<Self> {
+        let open = || fs::OpenOptions::new().create(true).append(true).open(log);
+        let log_file = open().with_context(|| format!("cannot write {}", log.display()))?;
+        let program = std::env::current_exe().context("cannot find this program")?;
+        let mut child = Command::new(program)
+            .arg("work")
+            .env("RAYON_NUM_THREADS", threads.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log_file)
+            .spawn()
+            .context("cannot start a process")?;
+        let (orders, answers) = child.stdin.take().zip(child.stdout.take()).context("a process without pipes")?;
+        let mut worker = Self { child, orders, answers: BufReader::new(answers) };
+        worker.tell(workplace)?;
+        Ok(worker)
+    }
+
+    fn tell(&mut self, order: &impl Serialize) -> Result<()> {
+        writeln!(self.orders, "{}", serde_json::to_string(order)?)?;
+        Ok(self.orders.flush()?)
+    }
+
+    fn run(&mut self, config: &RunConfig) -> Result<Outcome> {
+        let told = self.tell(config);
+        let mut answer = String::new();
+        let heard = told.and_then(|()| Ok(self.answers.read_line(&mut answer)?));
+        match heard {
+            Ok(length) if length > 0 => Ok(serde_json::from_str(&answer)?),
+            _ => bail!("{}", self.child.wait()?),
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // The end of its orders ends it; one that hangs is ended with us.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What the process of a [`Worker`] does: reads its orders and answers each with an [`Outcome`].
+///
+/// # Errors
+/// If orders cannot be read or answered.
+pub fn work(orders: impl BufRead, mut answers: impl Write) -> Result<()> {
+    let mut orders = orders.lines();
+    let Some(first) = orders.next() else { return Ok(()) };
+    let workplace: Workplace = serde_json::from_str(&first?)?;
+    let mut runner = workplace.runner();
+    stop_on_ctrl_c();
+    for order in orders {
+        let config: RunConfig = serde_json::from_str(&order?)?;
+        let started = Instant::now();
+        eprintln!("{config}");
+        let outcome = attempt(&mut runner, &config, &mut Progress::line(""));
+        match &outcome {
+            Outcome::Finished(record) => {
+                eprintln!("{config}: run {}, {:.1} s", record.id, started.elapsed().as_secs_f64())
+            }
+            Outcome::Failed(reason) | Outcome::Interrupted(reason) | Outcome::Busy(reason) => {
+                eprintln!("{config}: {reason}")
+            }
+        }
+        writeln!(answers, "{}", serde_json::to_string(&outcome)?)?;
+        answers.flush()?;
+    }
+    Ok(())
+}
