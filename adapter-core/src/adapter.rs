@@ -117,6 +117,24 @@ impl AdapterConfig {
         Self { size, ..Self::default() }
     }
 
+    /// What differs from the paper's adapter, its size aside, as names and values.
+    pub fn variant(&self) -> Vec<(&'static str, String)> {
+        let Self { size, layer_sizes, sites, activation, depth, norm, placement, interaction, init_std } = self;
+        let paper = Self::new(*size);
+        let sites_text: Vec<String> = sites.iter().map(Site::to_string).collect();
+        let all = [
+            ("layer_sizes", format!("{layer_sizes:?}"), *layer_sizes != paper.layer_sizes),
+            ("sites", sites_text.join(","), *sites != paper.sites),
+            ("activation", activation.to_string(), *activation != paper.activation),
+            ("depth", depth.to_string(), *depth != paper.depth),
+            ("norm", format!("{norm:?}").to_lowercase(), *norm != paper.norm),
+            ("placement", format!("{placement:?}").to_lowercase(), *placement != paper.placement),
+            ("interaction", format!("{interaction:?}").to_lowercase(), *interaction != paper.interaction),
+            ("init_std", format!("{init_std:e}"), *init_std != paper.init_std),
+        ];
+        all.into_iter().filter(|(_, _, differs)| *differs).map(|(name, value, _)| (name, value)).collect()
+    }
+
     /// Checks the configuration for a network with `layers` layers.
     ///
     /// # Errors

@@ -107,12 +107,10 @@ impl Experiment {
             }
             None => {
                 let known: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
-                let hint = nearest(name, known.iter().copied()).map(|name| format!("; did you mean `{name}`?"));
-                bail!(
-                    "no experiment `{name}`{}; known are {}, or give a .toml file",
-                    hint.unwrap_or_default(),
-                    known.join(", ")
-                );
+                match nearest(name, known.iter().copied()) {
+                    Some(nearest) => bail!("no experiment `{name}`; did you mean `{nearest}`?"),
+                    None => bail!("no experiment `{name}`; known are {}, or give a .toml file", known.join(", ")),
+                }
             }
         };
         Self::parse(&text, &name, scale, above).with_context(|| format!("experiment `{name}`"))

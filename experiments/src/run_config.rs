@@ -55,6 +55,9 @@ impl fmt::Display for RunConfig {
         write!(f, "{} {}", self.task, self.tuning)?;
         if let Some(adapter) = &self.adapter {
             write!(f, "-{}", adapter.size)?;
+            for (name, value) in adapter.variant() {
+                write!(f, " {name} {value}")?;
+            }
         }
         write!(f, " lr {} epochs {} seed {}", self.learning_rate, self.epochs, self.seed)
     }

@@ -40,6 +40,8 @@ pub struct Workplace {
     pub runs: PathBuf,
     /// Time between two checkpoints of a run.
     pub checkpoint_every: Duration,
+    /// Whether nobody wants to see how far a run is.
+    pub quiet: bool,
 }
 
 /// How a run ended.
@@ -81,13 +83,18 @@ impl Workplace {
         while let Some(number) = queue.pop_front() {
             let config = &runs[number];
             let label = format!("[{}/{}] {config}  ", runs.len() - queue.len(), runs.len());
-            match attempt(&mut runner, config, &mut Progress::line(&label)) {
+            match attempt(&mut runner, config, &mut self.progress(&label)) {
                 Outcome::Busy(_) => put_back(&mut queue, number)?,
                 Outcome::Interrupted(reason) => bail!(reason),
                 outcome => report(number, &outcome),
             }
         }
         Ok(())
+    }
+
+    /// Progress of a run, after `label`.
+    pub fn progress(&self, label: &str) -> Progress {
+        if self.quiet { Progress::Quiet } else { Progress::line(label) }
     }
 
     fn run_in_processes(

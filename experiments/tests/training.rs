@@ -147,10 +147,9 @@ fn run_course(
         backbone: backbone.id(),
     };
     let mut steps = Vec::new();
-    let trained =
-        train(model, &info, &lessons, &course, &device, Safety::default(), &mut |step: &Step| steps.push(step.step))
-            .unwrap();
-    assert!(steps.into_iter().eq(1..=8 * trained.epochs.len()));
+    let watch = &mut |step: &Step| steps.push(step.step);
+    let trained = train(model, &info, &lessons, &course, &device, Safety::default(), watch).unwrap();
+    assert!(steps.into_iter().eq(1..=trained.epochs.last().unwrap().steps));
     trained
 }
 
@@ -490,6 +489,61 @@ fn patience_ends_a_run_that_gets_no_better() {
         run_course(&backbone, Tuning::HeadOnly, Profile::Paper, 0, course).epochs.len()
     };
     assert_eq!([epochs(None), epochs(Some(1)), epochs(Some(3))], [6, 2, 4]);
+}
+
+/// The backbone without dropout, so that what is computed in another order can be compared.
+fn still_backbone() -> Backbone {
+    let folder = tempfile::tempdir().unwrap();
+    let tiny = RandomCheckpoint::tiny();
+    let config = BertConfig { hidden_dropout_prob: 0.0, attention_probs_dropout_prob: 0.0, ..tiny.config.clone() };
+    RandomCheckpoint { config, ..tiny }.write(folder.path(), &Device::flex()).unwrap();
+    Backbone::load(folder.path(), &Device::flex()).unwrap()
+}
+
+/// The largest difference of any trained value.
+fn difference(a: &TaskFile, b: &TaskFile) -> f32 {
+    let [a, b] = [a, b].map(|file| file.to_bytes().unwrap());
+    let [a, b] = [&a, &b].map(|bytes| safetensors::SafeTensors::deserialize(bytes).unwrap());
+    let values = |file: &safetensors::SafeTensors<'_>, name: &str| -> Vec<f32> {
+        bytemuck::pod_collect_to_vec(file.tensor(name).unwrap().data())
+    };
+    let all = a.names().into_iter().flat_map(|name| {
+        let pairs: Vec<_> = values(&a, name).into_iter().zip(values(&b, name)).collect();
+        pairs.into_iter().map(|(x, y)| (x - y).abs())
+    });
+    all.fold(0.0, f32::max)
+}
+
+#[rstest]
+fn a_divided_batch_has_the_gradient_of_the_whole(#[values(2, 3, 8, 20)] accumulate: usize) {
+    let backbone = still_backbone();
+    let run = |accumulate| {
+        // Plain gradients would show a wrong scale that Adam hides; clipping keeps it in sight.
+        let course = |mut course: Course| {
+            course.settings.adam.clip = 0.1;
+            Course { accumulate, epochs: 2, ..course }
+        };
+        run_course(&backbone, Tuning::Adapters, Profile::Paper, 0, course)
+    };
+    let (whole, divided) = (run(1), run(accumulate));
+    assert!(difference(&whole.file, &divided.file) < 1e-4, "{}", difference(&whole.file, &divided.file));
+    assert!((whole.epochs[1].loss - divided.epochs[1].loss).abs() < 1e-5);
+}
+
+#[test]
+fn evaluation_every_few_steps_keeps_the_best_of_them() {
+    let backbone = backbone();
+    let course = |course: Course| Course { evaluate_every: Some(3), epochs: 2, ..course };
+    let trained = run_course(&backbone, Tuning::Adapters, Profile::Paper, 0, course);
+    let steps: Vec<_> = trained.epochs.iter().map(|evaluation| (evaluation.epoch, evaluation.steps)).collect();
+    assert_eq!(steps, [(1, 3), (1, 6), (1, 8), (2, 9), (2, 12), (2, 15), (2, 16)]);
+    // Looking more often changes nothing of what is learnt.
+    let seldom = run_course(&backbone, Tuning::Adapters, Profile::Paper, 0, |course| Course { epochs: 2, ..course });
+    assert_eq!(trained.epochs[6].validation, seldom.epochs[1].validation);
+    let score = |validation: &BTreeMap<String, f64>| validation["accuracy"];
+    let best = trained.epochs.iter().map(|evaluation| score(&evaluation.validation)).fold(0.0, f64::max);
+    assert_eq!(score(&trained.best.validation), best);
+    assert!(trained.epochs.iter().any(|evaluation| evaluation.steps == trained.best.steps));
 }
 
 #[path = "../examples/own_adapter.rs"]

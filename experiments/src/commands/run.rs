@@ -16,7 +16,6 @@ use crate::{
     device::DeviceName,
     experiment::{Experiment, Grid, Kind, Scale},
     layers::{self, Keys},
-    progress::Progress,
     run_config::RunConfig,
     run_store::RunStore,
     stream::stream,
@@ -122,6 +121,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
         device: args.device,
         runs: args.runs.clone(),
         checkpoint_every: every,
+        quiet: args.json,
     };
     let mut report = Report {
         experiment: experiment.name,
@@ -158,7 +158,9 @@ impl Report {
             let (config, of) = (&runs[number], runs.len());
             match outcome {
                 Outcome::Finished(record) => {
-                    eprintln!("[{done}/{of}] {config}: {}", score(record));
+                    if !workplace.quiet {
+                        eprintln!("[{done}/{of}] {config}: {}", score(record));
+                    }
                     records.insert(number, (**record).clone());
                 }
                 Outcome::Failed(error) | Outcome::Interrupted(error) | Outcome::Busy(error) => {
@@ -211,7 +213,7 @@ impl Report {
         }
         for one in methods {
             let runs: Vec<_> = runs.iter().filter(|run| method(run) == one).cloned().collect();
-            let streamed = stream(&mut runner, &runs, |config| Progress::line(&format!("{config}  ")))?;
+            let streamed = stream(&mut runner, &runs, |config| workplace.progress(&format!("{config}  ")))?;
             write_json(&workplace.runs.join("streams").join(format!("{}.json", streamed.id)), &streamed)?;
             self.streams.push(streamed);
         }
@@ -221,9 +223,9 @@ impl Report {
     fn text(&self) -> String {
         let mut text = format!("{}\n", self.about);
         if !self.runs.is_empty() {
-            let head = ["run", "task", "tuning", "lr", "epochs", "seed", "trained", "validation", "test"];
+            let head = ["id", "run", "trained", "validation", "test"];
             let mut rows = vec![head.map(str::to_owned).to_vec()];
-            rows.extend(self.runs.iter().map(row));
+            rows.extend(self.runs.iter().filter_map(row));
             text += &table(&rows);
         }
         for (id, ablation) in &self.ablations {
@@ -253,26 +255,12 @@ fn score(record: &RunRecord) -> String {
     format!("{}, {:.0} s", best.unwrap_or_default(), record.measured.training_seconds)
 }
 
-fn row(record: &RunRecord) -> Vec<String> {
-    let value = |key: &str| match &record.config[key] {
-        serde_json::Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    let size = record.config["adapter"]["size"].as_u64().map(|size| format!("-{size}")).unwrap_or_default();
-    let metric = record.best.as_ref().map(|best| best.metric.clone()).unwrap_or_default();
-    let best = record.best.as_ref().map(|best| format!("{metric} {:.4}", best.validation[&metric]));
-    let test = record.test.get(&metric).map_or("-".to_owned(), |score| format!("{score:.4}"));
-    vec![
-        record.id.clone(),
-        value("task"),
-        value("tuning") + &size,
-        value("learning_rate"),
-        value("epochs"),
-        value("seed"),
-        grouped(record.params.trained),
-        best.unwrap_or_default(),
-        test,
-    ]
+fn row(record: &RunRecord) -> Option<Vec<String>> {
+    let config: RunConfig = serde_json::from_value(record.config.clone().into()).ok()?;
+    let best = record.best.as_ref()?;
+    let test = record.test.get(&best.metric).map_or("-".to_owned(), |score| format!("{score:.4}"));
+    let validation = format!("{} {:.4}", best.metric, best.validation[&best.metric]);
+    Some(vec![record.id.clone(), config.to_string(), grouped(record.params.trained), validation, test])
 }
 
 /// A row for each stage: the score of every task so far.

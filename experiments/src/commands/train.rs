@@ -115,12 +115,12 @@ fn explain(settings: &Settings, json: bool) -> Result<()> {
 }
 
 fn text(record: &RunRecord) -> String {
-    let mut rows = vec![["epoch", "loss"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["epoch", "steps", "loss"].map(str::to_owned).to_vec()];
     let metrics: Vec<&String> =
         record.epochs.first().map(|epoch| epoch.validation.keys().collect()).unwrap_or_default();
     rows[0].extend(metrics.iter().map(|metric| metric.to_string()));
     for epoch in &record.epochs {
-        let mut row = vec![epoch.epoch.to_string(), format!("{:.4}", epoch.loss)];
+        let mut row = vec![epoch.epoch.to_string(), epoch.steps.to_string(), format!("{:.4}", epoch.loss)];
         row.extend(metrics.iter().map(|metric| format!("{:.4}", epoch.validation[*metric])));
         rows.push(row);
     }

@@ -1,0 +1,418 @@
+//! Experiments through the real binary: grids, several processes, failures, streams, and disks that are full.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use bert_backbone::{BertConfig, RandomCheckpoint};
+use burn::tensor::Device;
+use experiments::{Experiment, PRESETS, Scale, StepLine};
+use rstest::rstest;
+use serde_json::{Map, Value, json};
+
+/// A folder with a small backbone, some tasks and an experiment.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new(experiment: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        RandomCheckpoint::tiny().write(&folder.path().join("tiny"), &Device::flex()).unwrap();
+        for (task, word) in ["dog", "cat", "mat", "she", "play"].into_iter().enumerate() {
+            let row = |i: usize| {
+                let text = format!(
+                    "{} {} is on the {}",
+                    ["she", "it"][i % 2],
+                    ["dog", "cat"][i / 2 % 2],
+                    ["mat", "play"][i / 4 % 2]
+                );
+                format!("{text},{}\n", u8::from(text.contains(word)))
+            };
+            let rows: String = (0..96).map(row).collect();
+            fs::write(folder.path().join(format!("task{task}.csv")), format!("text,label\n{rows}")).unwrap();
+        }
+        fs::write(folder.path().join("own.toml"), experiment).unwrap();
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// `run own.toml` in the folder, with more options.
+    fn command(&self, options: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
+        command.current_dir(self.folder.path()).args(["run", "own.toml", "--backbone", "tiny", "--json"]);
+        command.args(options).env("ADAPTER_LAB_CACHE", self.path("cache")).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, options: &[&str]) -> Value {
+        let output = self.command(options).output().unwrap();
+        assert!(output.status.success(), "{}", errors(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Every record of a store but for what depends on the clock, and the bytes of its trained tensors.
+fn contents(runs: &Path) -> BTreeMap<String, (Value, Vec<u8>)> {
+    let folders = fs::read_dir(runs).unwrap().map(|entry| entry.unwrap().path());
+    let finished = folders.filter(|folder| folder.join("record.json").exists()).map(|folder| {
+        let mut record: Value = serde_json::from_slice(&fs::read(folder.join("record.json")).unwrap()).unwrap();
+        record.as_object_mut().unwrap().remove("measured");
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        (name, (record, fs::read(folder.join("v.safetensors")).unwrap()))
+    });
+    finished.collect()
+}
+
+const GRID: &str = r#"
+about = "a grid"
+task = "file:task0.csv"
+batch_size = 8
+epochs = 2
+seed = [0, 1]
+quick.epochs = 1
+
+[[series]]
+tuning = "adapters"
+adapter_size = [2, 4]
+lr = 1e-2
+
+[[series]]
+tuning = "top-k"
+k = "all"
+lr = 1e-3
+quick.k = 1
+"#;
+
+#[test]
+fn several_processes_do_what_one_does_and_nothing_twice() {
+    let place = Place::new(GRID);
+    let one = place.run(&["--runs", "one"]);
+    let runs = one["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2 * 2 + 2, "two sizes and one k, two seeds each");
+    assert!(runs.iter().all(|run| run["config"]["epochs"] == 1), "quick is the default");
+    place.run(&["--runs", "two", "--jobs", "2"]);
+    assert_eq!(contents(&place.path("one")), contents(&place.path("two")));
+
+    let written = |id: &str| fs::metadata(place.path("one").join(id).join("record.json")).unwrap().modified().unwrap();
+    let before: Vec<_> = contents(&place.path("one")).keys().map(|id| written(id)).collect();
+    place.run(&["--runs", "one", "--jobs", "2"]);
+    assert_eq!(contents(&place.path("one")).keys().map(|id| written(id)).collect::<Vec<_>>(), before);
+
+    // A larger grid shares the points it has in common.
+    let more = place.run(&["--runs", "one", "--set", "seed=0,1,2"]);
+    assert_eq!((more["runs"].as_array().unwrap().len(), contents(&place.path("one")).len()), (9, 9));
+}
+
+#[test]
+fn layers_lie_above_each_other_and_dry_run_shows_what_they_make() {
+    let place = Place::new(GRID);
+    let plan = |options: &[&str], epochs: Option<&str>| -> Vec<Value> {
+        let mut command = place.command(&[options, &["--dry-run"]].concat());
+        epochs.map(|epochs| command.env("ADAPTER_LAB_EPOCHS", epochs));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", errors(&output));
+        let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+        plan["runs"].as_array().unwrap().clone()
+    };
+    let epochs = |runs: Vec<Value>| runs.iter().map(|run| run["epochs"].as_u64().unwrap()).max();
+    assert_eq!(epochs(plan(&[], None)), Some(1));
+    assert_eq!(epochs(plan(&["--scale", "paper"], None)), Some(2));
+    assert_eq!(epochs(plan(&["--scale", "paper"], Some("3"))), Some(3));
+    assert_eq!(epochs(plan(&["--set", "epochs=4"], Some("3"))), Some(4));
+    assert_eq!(plan(&["--scale", "paper"], None).len(), 4 + 2 * 3, "k = all is every layer of the backbone");
+    assert_eq!(plan(&["--set", "adapter_size=8"], None).len(), 4, "the same run is there once");
+    assert!(!place.path("runs").exists(), "nothing was run");
+}
+
+#[test]
+fn a_failed_run_is_reported_at_the_end_and_the_others_go_on() {
+    let place = Place::new(GRID);
+    for jobs in ["1", "2"] {
+        let runs = format!("runs{jobs}");
+        let options = ["--runs", &runs, "--set", "lr=1e38,1e-2", "--set", "seed=0", "--jobs", jobs];
+        let output = place.command(&options).output().unwrap();
+        assert!(!output.status.success() && errors(&output).contains("of 6 runs failed"), "{}", errors(&output));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let failed = report["failed"].as_array().unwrap();
+        assert!(!failed.is_empty() && failed.len() <= 3, "{failed:?}");
+        assert!(failed[0]["error"].as_str().unwrap().contains("try a lower learning rate"), "{failed:?}");
+        assert_eq!(report["runs"].as_array().unwrap().len() + failed.len(), 6);
+    }
+}
+
+/// A grid that takes a while.
+const LONG: [&str; 4] = ["--set", "epochs=30", "--set", "seed=0"];
+
+/// The processes that a process has started.
+#[cfg(target_os = "linux")]
+fn children(process: u32) -> Vec<String> {
+    let text = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
+    // Threads start processes too.
+    let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let all = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let mut all: Vec<String> =
+        all.chain([text]).flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+#[cfg(target_os = "linux")]
+fn wait_for_checkpoints(runs: &Path, count: usize) {
+    let checkpoints = || {
+        let folders = fs::read_dir(runs).into_iter().flatten().flatten();
+        folders.filter(|folder| folder.path().join("checkpoint.safetensors").exists()).count()
+    };
+    while checkpoints() < count {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_killed_process_costs_its_run_alone() {
+    let place = Place::new(GRID);
+    let options = [&LONG[..], &["--runs", "runs", "--jobs", "2", "--checkpoint-every", "0"]].concat();
+    let child = place.command(&options).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for_checkpoints(&place.path("runs"), 2);
+    assert!(Command::new("kill").args(["-9", &children(child.id())[0]]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let failed = report["failed"].as_array().unwrap();
+    assert_eq!((failed.len(), report["runs"].as_array().unwrap().len()), (1, 2), "{}", errors(&output));
+    let error = failed[0]["error"].as_str().unwrap();
+    assert!(error.contains("signal: 9") && error.contains("logs/job-"), "{error}");
+    // What it had done is not lost.
+    let again = place.run(&options);
+    assert_eq!(again["runs"].as_array().unwrap().len(), 3);
+    place.run(&[&LONG[..], &["--runs", "whole"]].concat());
+    assert_eq!(contents(&place.path("runs")), contents(&place.path("whole")));
+}
+
+#[cfg(target_os = "linux")]
+#[rstest]
+fn ctrl_c_stops_all_processes_and_the_same_command_goes_on(#[values("1", "2")] jobs: &str) {
+    use std::os::unix::process::CommandExt;
+    let place = Place::new(GRID);
+    let options = [&LONG[..], &["--runs", "runs", "--jobs", jobs, "--checkpoint-every", "0"]].concat();
+    let child = place.command(&options).process_group(0).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for_checkpoints(&place.path("runs"), 1);
+    // A terminal sends it to the whole group.
+    let group = format!("-{}", child.id());
+    assert!(Command::new("kill").args(["-INT", "--", &group]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert!(!output.status.success(), "it was stopped");
+    assert!(errors(&output).contains("run the same command again to go on"), "{}", errors(&output));
+    assert!(contents(&place.path("runs")).len() < 3, "not all runs are over");
+    place.run(&options);
+    place.run(&[&LONG[..], &["--runs", "whole"]].concat());
+    assert_eq!(contents(&place.path("runs")), contents(&place.path("whole")));
+}
+
+/// Every step once, whatever happened in between.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_log_of_a_run_that_was_killed_has_every_step_once() {
+    let place = Place::new(GRID);
+    let options = [
+        "--runs",
+        "runs",
+        "--set",
+        "epochs=20",
+        "--set",
+        "seed=0",
+        "--set",
+        "adapter_size=2",
+        "--set",
+        "k=1",
+        "--checkpoint-every",
+        "0.05",
+    ];
+    for _ in 0..3 {
+        let mut child = place.command(&options).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(400));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let report = place.run(&options);
+    for run in report["runs"].as_array().unwrap() {
+        let text =
+            fs::read_to_string(place.path("runs").join(run["id"].as_str().unwrap()).join("steps.jsonl")).unwrap();
+        let lines: Vec<StepLine> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let steps = run["epochs"].as_array().unwrap().last().unwrap()["steps"].as_u64().unwrap() as usize;
+        assert!(lines.iter().map(|line| line.step).eq(1..=steps));
+        let adapters = run["config"]["tuning"] == "adapters";
+        let measured = lines.iter().filter(|line| !line.deviations.is_empty()).count();
+        assert_eq!(measured, if adapters { 1 + steps / 50 } else { 0 });
+        assert!(lines.iter().flat_map(|line| line.deviations.values()).all(|value| (1e-6..10.0).contains(value)));
+    }
+}
+
+/// Nothing but dropout below the trained layers tells a run with the cache from one without.
+#[rstest]
+#[case::top(&["--set", "tuning=top-k", "--set", "k=1"])]
+#[case::two(&["--set", "tuning=top-k", "--set", "k=2"])]
+#[case::head(&["--set", "tuning=head"])]
+fn a_cached_prefix_trains_the_same_without_dropout(#[case] tuning: &[&str]) {
+    let place = Place::new("task = \"file:task0.csv\"\nbatch_size = 8\nlr = 1e-2\nseed = 3");
+    let losses = |cached: &str| -> Vec<f64> {
+        let report = place.run(&[tuning, &["--runs", "runs", "--set", cached]].concat());
+        let run = &report["runs"][0];
+        assert_eq!(format!("cache_prefix={}", run["config"]["cache_prefix"]), cached, "the record says so");
+        run["epochs"].as_array().unwrap().iter().map(|epoch| epoch["loss"].as_f64().unwrap()).collect()
+    };
+    let far = |a: Vec<f64>, b: Vec<f64>| a.iter().zip(&b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(far(losses("cache_prefix=false"), losses("cache_prefix=true")) > 1e-4, "dropout is missing below");
+    let tiny = RandomCheckpoint::tiny();
+    let config = BertConfig { hidden_dropout_prob: 0.0, attention_probs_dropout_prob: 0.0, ..tiny.config.clone() };
+    RandomCheckpoint { config, ..tiny }.write(&place.path("tiny"), &Device::flex()).unwrap();
+    assert!(far(losses("cache_prefix=false"), losses("cache_prefix=true")) < 1e-5);
+}
+
+const STREAM: &str = r#"
+kind = "stream"
+task = ["file:task0.csv", "file:task1.csv", "file:task2.csv", "file:task3.csv", "file:task4.csv"]
+adapter_size = 4
+batch_size = 8
+lr = 1e-2
+epochs = 3
+tuning = ["adapters", "full"]
+"#;
+
+#[test]
+fn adapters_forget_nothing_and_full_fine_tuning_does() {
+    let place = Place::new(STREAM);
+    let report = place.run(&["--runs", "runs"]);
+    let [adapters, full] = report["streams"].as_array().unwrap().as_slice() else { panic!("two streams") };
+    let stages = |stream: &Value| stream["stages"].as_array().unwrap().clone();
+    let recalls = |stage: &Value| stage["recall"].as_array().unwrap().clone();
+    assert_eq!((adapters["tuning"].as_str(), stages(adapters).len()), (Some("adapters"), 5));
+
+    let trained = |stage: &Value| stage["trained"].as_u64().unwrap();
+    let shape = RandomCheckpoint::tiny().config;
+    let backbone = {
+        let first = &stages(adapters)[0];
+        first["total"].as_u64().unwrap() - trained(first)
+    };
+    for (number, stage) in stages(adapters).iter().enumerate() {
+        assert_eq!(recalls(stage).len(), number + 1);
+        for recall in recalls(stage) {
+            assert_eq!((&recall["identical"], &recall["now"]), (&json!(true), &recall["then"]), "{recall}");
+        }
+        let all: u64 = stages(adapters)[..=number].iter().map(trained).sum();
+        assert_eq!(stage["total"].as_u64().unwrap(), backbone + all, "the backbone once, v for each task");
+    }
+    // One network for all tasks, and a head of two classes for each.
+    let head = 2 * shape.hidden_size as u64 + 2;
+    let mut forgotten = 0;
+    for (number, stage) in stages(full).iter().enumerate() {
+        assert_eq!(stage["total"].as_u64().unwrap(), backbone + (number as u64 + 1) * head);
+        let recalls = recalls(stage);
+        assert_eq!(recalls[number]["identical"], true, "the newest task is as it was learnt");
+        for recall in &recalls[..number] {
+            assert_eq!(recall["identical"], false, "{recall}");
+            forgotten += usize::from(recall["now"].as_f64() < recall["then"].as_f64());
+        }
+    }
+    assert!(forgotten >= 3, "{full}");
+    assert_eq!(place.run(&["--runs", "runs"])["streams"], report["streams"], "a stream is found again");
+    assert_eq!(fs::read_dir(place.path("runs/streams")).unwrap().count(), 2);
+}
+
+#[rstest]
+#[case::unwritable(&["--runs", "own.toml/runs"], "cannot make own.toml/runs")]
+#[case::unknown_key(&["--set", "adapter_sise=2"], "did you mean `adapter_size`?")]
+#[case::wrong_value(&["--set", "epochs=few"], "epochs = \"few\"")]
+#[case::no_task(&["--set", "task=colla"], "did you mean `cola`?")]
+#[case::no_data(&["--set", "task=cola"], "task `cola` needs --data-dir")]
+#[case::no_suite(&["--set", "task=glue"], "left out, their data is not in --data-dir: cola, sst-2")]
+#[case::too_high(&["--set", "tuning=top-k", "--set", "k=9"], "the backbone has 3")]
+#[case::adapters(&["--set", "norm=both"], "expected one of `none`, `layer`, `batch`")]
+#[case::prefix(&["--set", "cache_prefix=true"], "cache_prefix: `adapters` trains from the bottom up")]
+fn what_cannot_be_run_is_explained(#[case] options: &[&str], #[case] message: &str) {
+    let output = Place::new(GRID).command(options).output().unwrap();
+    assert!(!output.status.success() && errors(&output).contains(message), "{}", errors(&output));
+}
+
+#[test]
+fn every_preset_has_runs_at_both_scales() {
+    let network = BertConfig::new(768, 12, 12);
+    for (name, text) in PRESETS {
+        assert!(text.lines().count() <= 25, "{name} is short");
+        for scale in [Scale::Quick, Scale::Paper] {
+            // Suites depend on the data that is there: a task of each stands for them.
+            let backbone = Map::from_iter([("backbone".to_owned(), json!("bert-base-uncased"))]);
+            let suite =
+                Map::from_iter([("task".to_owned(), json!(if name == "table2" { "sms-spam" } else { "cola" }))]);
+            let above = if text.contains("\"glue\"") || text.contains("\"additional\"") {
+                vec![&backbone, &suite]
+            } else {
+                vec![&backbone]
+            };
+            let experiment = Experiment::load(name, scale, &above).unwrap();
+            let grid = experiment.grid(&network, true, None).unwrap();
+            assert!(!grid.runs.is_empty() && !experiment.about.is_empty(), "{name}");
+            match name {
+                "fig4" if scale == Scale::Paper => assert_eq!(grid.runs.len(), 2 * 3 * 3 * (10 + 12 + 2)),
+                "variants" => assert!(grid.runs.iter().map(|run| &run.adapter).collect::<Vec<_>>().len() >= 8),
+                "table2" if scale == Scale::Paper => {
+                    let epochs = |adapters: bool| {
+                        let mut all: Vec<_> = grid
+                            .runs
+                            .iter()
+                            .filter(|run| run.adapter.is_some() == adapters)
+                            .map(|run| run.epochs)
+                            .collect();
+                        all.dedup();
+                        all
+                    };
+                    assert_eq!((epochs(false), epochs(true)), (vec![50], vec![20]), "the paper's, for this task");
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Needs root, to mount a small file system:
+/// `cargo test -p experiments --test sweeps -- --ignored full_disk`
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "mounts a tmpfs, which needs root"]
+fn a_full_disk_is_explained_and_costs_no_finished_run() {
+    let place = Place::new(GRID);
+    let disk = place.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let mount = |arguments: &[&str]| {
+        assert!(Command::new(arguments[0]).args(&arguments[1..]).arg(&disk).status().unwrap().success())
+    };
+    // Room for the first runs, not for all.
+    mount(&["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs"]);
+    let output = place.command(&["--runs", "disk/runs"]).output().unwrap();
+    let finished = contents(&place.path("disk/runs"));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    mount(&["mount", "-o", "remount,size=50m"]);
+    let again = place.command(&["--runs", "disk/runs"]).output().unwrap();
+    let all = contents(&place.path("disk/runs"));
+    mount(&["umount"]);
+    assert!(!output.status.success());
+    let failed = report["failed"].as_array().unwrap();
+    assert!(
+        failed.iter().all(|failure| failure["error"].as_str().unwrap().contains("No space left on device")),
+        "{failed:?}"
+    );
+    assert_eq!((finished.len() + failed.len(), failed.is_empty(), finished.is_empty()), (6, false, false));
+    assert!(again.status.success() && all.len() == 6, "{}", errors(&again));
+    assert!(finished.iter().all(|(id, run)| all[id] == *run), "finished runs are as they were");
+}
