@@ -27,7 +27,8 @@ pub struct Dashboard {
     renderer: Option<TuiMetricsRendererWrapper>,
     interrupter: Interrupter,
     registered: BTreeSet<String>,
-    begun: bool,
+    /// The epoch that is shown, from 1.
+    epoch: usize,
     /// Said when the terminal is ours again.
     notes: Vec<String>,
 }
@@ -46,7 +47,7 @@ impl Dashboard {
             renderer: Some(TuiMetricsRendererWrapper::new(interrupter.clone(), None)),
             interrupter,
             registered: BTreeSet::new(),
-            begun: false,
+            epoch: 0,
             notes: Vec::new(),
         }
     }
@@ -96,12 +97,13 @@ impl Dashboard {
 
 impl Watch for Dashboard {
     fn step(&mut self, step: &Step) -> Result<()> {
-        if !self.begun {
-            self.begun = true;
+        let steps_of_epoch = step.of / step.epochs;
+        if self.epoch != step.epoch {
+            self.epoch = step.epoch;
             let label = self.label.clone();
             self.draw(|renderer| {
-                renderer.start(0, 0, Some(step.of), Some(&label));
-                renderer.start_split("train", step.of);
+                renderer.start(step.epochs, step.epoch, Some(steps_of_epoch), Some(&label));
+                renderer.start_split("train", steps_of_epoch);
             });
         }
         self.show(Split::Train, "loss", step.loss);
@@ -110,7 +112,7 @@ impl Watch for Dashboard {
         for (place, &deviation) in &step.deviations {
             self.show(Split::Train, &format!("‖Δ‖/‖x‖ {place}"), deviation);
         }
-        self.draw(|renderer| renderer.update_split(step.step));
+        self.draw(|renderer| renderer.update_split(step.step - (step.epoch - 1) * steps_of_epoch));
         Ok(())
     }
 

@@ -117,6 +117,10 @@ pub struct Step {
     pub step: usize,
     /// The number of all steps.
     pub of: usize,
+    /// Its epoch, from 1.
+    pub epoch: usize,
+    /// The number of all epochs.
+    pub epochs: usize,
     /// Its loss.
     pub loss: f64,
     /// Its learning rate.
@@ -226,7 +230,9 @@ pub fn train<I: Insertion>(
                 _ => BTreeMap::new(),
             };
             let tokens_per_second = tokens as f64 / seconds;
-            watch.step(&Step { step: run.step, of: total, loss, rate, tokens_per_second, deviations })?;
+            let (epoch, epochs) = (epoch + 1, course.epochs);
+            let step = Step { step: run.step, of: total, epoch, epochs, loss, rate, tokens_per_second, deviations };
+            watch.step(&step)?;
 
             let due = run.step.is_multiple_of(steps_of_epoch)
                 || course.evaluate_every.is_some_and(|every| run.step.is_multiple_of(every));
@@ -280,7 +286,7 @@ fn evaluate<I: Insertion>(
     let finite = scores.values().all(|score| score.is_finite());
     ensure!(finite, "the scores after step {} are not numbers: try a lower learning rate", run.step);
     let validation: BTreeMap<String, f64> = scores.iter().map(|(m, &score)| (m.to_string(), score)).collect();
-    let (epoch, metric) = (epoch + 1, lessons.metric.to_string());
+    let metric = lessons.metric.to_string();
     if run.best.as_ref().is_none_or(|best| score > best.validation[&metric]) {
         run.best = Some(Best { epoch, steps: run.step, metric, validation: validation.clone() });
     }
