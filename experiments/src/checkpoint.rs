@@ -19,7 +19,7 @@ pub struct Checkpoint {
     pub numbers: Numbers,
     /// v as it is now.
     pub now: TaskFile,
-    /// v of the best epoch so far.
+    /// v of the best evaluation so far.
     pub best: Option<TaskFile>,
     /// The optimiser's memory.
     pub adam: AdamState,
@@ -30,11 +30,11 @@ pub struct Checkpoint {
 pub struct Numbers {
     /// Steps taken.
     pub step: usize,
-    /// Sum of the losses of the epoch under way.
+    /// Sum of the losses since the last evaluation.
     pub loss_sum: f64,
     /// Tokens trained on.
     pub tokens: usize,
-    /// Epochs that are over.
+    /// Evaluations so far.
     pub epochs: Vec<Epoch>,
     /// The best of them.
     pub best: Option<Best>,

@@ -71,6 +71,8 @@ impl Dashboard {
         if self.interrupter.should_stop() {
             stop();
         }
+        #[cfg(unix)]
+        let_ctrl_c_through();
     }
 
     fn show(&mut self, split: Split, name: &str, value: f64) {
@@ -92,6 +94,20 @@ impl Dashboard {
                 Split::Validation => renderer.update_valid(state),
             }
         });
+    }
+}
+
+/// The dashboard's terminal gives keys as they are typed; Ctrl-C shall be a signal all the same.
+#[cfg(unix)]
+fn let_ctrl_c_through() {
+    use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+    let stdin = std::io::stdin();
+    if let Ok(mut mode) = tcgetattr(&stdin)
+        && !mode.local_modes.contains(LocalModes::ISIG)
+    {
+        mode.local_modes |= LocalModes::ISIG;
+        // Without it `q` still stops.
+        let _ = tcsetattr(&stdin, OptionalActions::Now, &mode);
     }
 }
 

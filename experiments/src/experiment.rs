@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use bert_backbone::BertConfig;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -91,6 +91,8 @@ pub struct Grid {
     pub runs: Vec<RunConfig>,
     /// Tasks of a suite whose data is not there.
     pub missing: Vec<&'static str>,
+    /// Values of `k` that are more than the backbone's layers.
+    pub too_high: Vec<u64>,
 }
 
 impl Experiment {
@@ -120,9 +122,9 @@ impl Experiment {
         let file: ExperimentFile = serde_json::from_value(Value::Object(layers::parse(text)?))?;
         let quick = |keys: Keys| if scale == Scale::Quick { keys } else { Keys::new() };
         let (common, defaults) = (quick(file.quick), layers::defaults()?);
-        for key in file.keys.keys().chain(common.keys()) {
-            layers::check(key, name)?;
-        }
+        let check = |keys: &Keys| keys.iter().try_for_each(|(key, value)| layers::check(key, value, name));
+        check(&file.keys)?;
+        check(&common)?;
         let series = if file.series.is_empty() { vec![Keys::new()] } else { file.series };
         let series = series.into_iter().map(|mut own| {
             let own_quick = match own.remove("quick") {
@@ -130,9 +132,8 @@ impl Experiment {
                 Some(other) => bail!("quick = {other}: it needs keys"),
                 None => Keys::new(),
             };
-            for key in own.keys().chain(own_quick.keys()) {
-                layers::check(key, name)?;
-            }
+            check(&own)?;
+            check(&own_quick)?;
             let mut merged = vec![&defaults, &file.keys, &common, &own, &own_quick];
             merged.extend(above);
             layers::merge(&merged)
@@ -162,7 +163,7 @@ impl Experiment {
     /// # Errors
     /// If a run makes no sense.
     pub fn grid(&self, network: &BertConfig, has_pooler: bool, data: Option<&Path>) -> Result<Grid> {
-        let mut grid = Grid { runs: Vec::new(), missing: Vec::new() };
+        let mut grid = Grid { runs: Vec::new(), missing: Vec::new(), too_high: Vec::new() };
         for keys in &self.series {
             let mut points = vec![Keys::new()];
             for (key, value) in keys {
@@ -173,8 +174,12 @@ impl Experiment {
                     }
                     // The paper's values of k are for 12 layers; a smaller network has fewer.
                     ("k", Value::Array(list)) => {
-                        let fits = |k: &&Value| k.as_u64().is_none_or(|k| k <= network.num_hidden_layers as u64);
-                        list.iter().filter(fits).cloned().collect()
+                        let layers = network.num_hidden_layers as u64;
+                        let too_high = |k: &Value| k.as_u64().filter(|&k| k > layers);
+                        grid.too_high.extend(list.iter().filter_map(too_high));
+                        let fit: Vec<Value> = list.iter().filter(|k| too_high(k).is_none()).cloned().collect();
+                        ensure!(!fit.is_empty(), "k = {value}: the backbone has {layers} layers");
+                        fit
                     }
                     (_, Value::Array(list)) => list.clone(),
                     (_, value) => vec![value.clone()],
@@ -199,6 +204,8 @@ impl Experiment {
                 }
             }
         }
+        grid.too_high.sort_unstable();
+        grid.too_high.dedup();
         let mut order: Vec<String> = Vec::new();
         for run in &grid.runs {
             if !order.contains(&run.task) {

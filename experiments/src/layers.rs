@@ -1,6 +1,6 @@
 //! Layered configuration: each layer says what it knows, and a later one wins.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use config::{Config, File, FileFormat};
 use serde_json::{Map, Value};
 use tasks::nearest;
@@ -26,14 +26,28 @@ pub fn parse(text: &str) -> Result<Keys> {
     Ok(Config::builder().add_source(File::from_str(text, FileFormat::Toml)).build()?.try_deserialize()?)
 }
 
+/// The environment variables that are meant for us.
+///
+/// # Errors
+/// If one of them is no text.
+pub fn variables() -> Result<Vec<(String, String)>> {
+    let ours = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    let ours = ours.filter(|(name, _)| name.starts_with(PREFIX));
+    ours.map(|(name, value)| match value.into_string() {
+        Ok(value) => Ok((name, value)),
+        Err(_) => bail!("{name}: its value is not UTF-8"),
+    })
+    .collect()
+}
+
 /// The layer of environment variables: `ADAPTER_LAB_BATCH_SIZE=16` is `batch_size = 16`.
 pub fn environment(variables: impl IntoIterator<Item = (String, String)>) -> Result<Keys> {
     let mut keys = Keys::new();
     for (name, value) in variables {
         let Some(rest) = name.strip_prefix(PREFIX).filter(|rest| !NOT_OF_RUNS.contains(rest)) else { continue };
-        let key = rest.to_lowercase();
-        check(&key, &name)?;
-        keys.insert(key, read(&value));
+        let (key, value) = (rest.to_lowercase(), read(&value));
+        check(&key, &value, &name)?;
+        keys.insert(key, value);
     }
     Ok(keys)
 }
@@ -43,14 +57,18 @@ pub fn assignments(texts: &[String]) -> Result<Keys> {
     let mut keys = Keys::new();
     for text in texts {
         let Some((key, value)) = text.split_once('=') else { bail!("--set {text}: give KEY=VALUE") };
-        check(key.trim(), "--set")?;
-        keys.insert(key.trim().to_owned(), read(value.trim()));
+        let (key, value) = (key.trim(), read(value.trim()));
+        check(key, &value, "--set")?;
+        keys.insert(key.to_owned(), value);
     }
     Ok(keys)
 }
 
 /// The layer of options that were given as flags.
 pub fn flags(options: &Options) -> Result<Keys> {
+    for (name, value) in [("lr", options.lr), ("init-std", options.init_std), ("clip", options.clip)] {
+        ensure!(value.is_none_or(f64::is_finite), "--{name}: a finite number is needed");
+    }
     let Value::Object(mut keys) = serde_json::to_value(options)? else { bail!("options are an object") };
     keys.retain(|_, value| !value.is_null());
     Ok(keys)
@@ -65,10 +83,15 @@ pub fn merge(layers: &[&Keys]) -> Result<Keys> {
     Ok(builder.build()?.try_deserialize()?)
 }
 
-/// Refuses a key that is no option of a run, and suggests the nearest that is. `place` is where it was said.
-pub fn check(key: &str, place: &str) -> Result<()> {
+/// Refuses a key that is no option of a run, and suggests the nearest that is; and a value that says nothing. `place` is
+/// where it was said.
+pub fn check(key: &str, value: &Value, place: &str) -> Result<()> {
     let Value::Object(known) = serde_json::to_value(Options::default())? else { bail!("options are an object") };
     if known.contains_key(key) {
+        let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        ensure!(!values.is_empty(), "{place}: {key} = [] leaves nothing to run");
+        // What JSON cannot write is not a number.
+        ensure!(!values.contains(&Value::Null), "{place}: {key} needs finite numbers");
         return Ok(());
     }
     let known: Vec<&str> = known.keys().map(String::as_str).collect();
@@ -139,6 +162,17 @@ mod tests {
         let variable = [("ADAPTER_LAB_EPOCH".to_owned(), "5".to_owned())];
         let error = environment(variable).unwrap_err().to_string();
         assert_eq!(error, "ADAPTER_LAB_EPOCH: unknown key `epoch`; did you mean `epochs`?");
+    }
+
+    #[rstest]
+    fn what_is_no_number_is_refused(#[values("lr=nan", "clip=inf", "lr=1e-3,nan", "seed=[]")] text: &str) {
+        assert!(assignments(&[text.to_owned()]).is_err());
+    }
+
+    #[test]
+    fn a_flag_that_is_no_number_is_refused() {
+        assert!(flags(&Options { lr: Some(f64::NAN), ..Options::default() }).is_err());
+        assert!(flags(&Options { clip: Some(f64::INFINITY), ..Options::default() }).is_err());
     }
 
     #[rstest]

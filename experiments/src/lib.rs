@@ -20,6 +20,7 @@ mod dashboard;
 mod device;
 mod experiment;
 mod layers;
+mod memory;
 mod options;
 mod profile;
 mod progress;
@@ -37,17 +38,24 @@ mod tuning_args;
 
 pub use ablation::{Ablation, ablate_spans};
 pub use adam::{Adam, AdamConfig, AdamState, StepGradients};
+pub use backbones::CacheArgs;
 pub use checkpoint::{Checkpoint, Numbers};
 pub use commands::{Cli, run};
+pub use dashboard::Dashboard;
 pub use device::{DEVICES, DeviceName, UnknownDevice};
 pub use experiment::{Experiment, Grid, Kind, PRESETS, Scale};
 pub use layers::Keys;
 pub use options::{Options, Sites};
 pub use profile::{Profile, Settings, UnknownProfile};
+pub use progress::{Progress, ProgressLine, Show};
 pub use run_config::{BURN_VERSION, NUMERICS, RunConfig};
 pub use run_store::{Busy, Found, OpenRun, RunStore};
+pub use runner::{Ran, Runner};
 pub use schedule::Schedule;
-pub use step_log::{StepLine, StepLog};
+pub use step_log::StepLine;
+pub use stream::stream;
+pub use sweep::{Report, Workplace};
+pub use task_args::{Labels, TaskFiles};
 pub use trainer::{Course, Interrupted, Keep, Lessons, Safety, Step, Trained, Watch, train};
 
 /// The README's code is compiled and run with the tests.

@@ -185,6 +185,19 @@ impl Options {
         })
     }
 
+    /// Whether anything is said of adapters.
+    pub fn describes_adapters(&self) -> bool {
+        let Self { adapter_size, init_std, activation, norm, depth, sites, placement, interaction, .. } = self;
+        adapter_size.is_some()
+            || init_std.is_some()
+            || activation.is_some()
+            || norm.is_some()
+            || depth.is_some()
+            || sites.is_some()
+            || placement.is_some()
+            || interaction.is_some()
+    }
+
     /// The backbone as it was named.
     pub fn backbone_name(&self) -> Result<&str> {
         self.backbone.as_deref().context("give --backbone: a name of `list backbones`, or a folder")

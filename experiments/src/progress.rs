@@ -6,7 +6,7 @@ use std::{
 };
 
 use analysis::Epoch;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::ValueEnum;
 
 use crate::{
@@ -48,15 +48,19 @@ pub struct ProgressLine {
 
 impl Progress {
     /// Progress of one run.
-    pub fn of_run(show: Show, json: bool, label: &str) -> Self {
-        let terminal = io::stdout().is_terminal() && io::stderr().is_terminal();
-        match show {
+    ///
+    /// # Errors
+    /// If there is no terminal for a dashboard, or JSON is to be printed on it.
+    pub fn of_run(show: Show, json: bool, label: &str) -> Result<Self> {
+        let terminal = io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal();
+        let room = terminal && !json;
+        Ok(match show {
+            Show::Dashboard if !room => bail!("--progress dashboard needs a terminal, and goes without --json"),
+            Show::Auto | Show::Dashboard if room => Progress::Dashboard(Box::new(Dashboard::new(label))),
             Show::None => Progress::Quiet,
             Show::Auto if json => Progress::Quiet,
-            Show::Dashboard => Progress::Dashboard(Box::new(Dashboard::new(label))),
-            Show::Auto if terminal => Progress::Dashboard(Box::new(Dashboard::new(label))),
-            Show::Auto | Show::Line => Progress::line(""),
-        }
+            Show::Auto | Show::Line | Show::Dashboard => Progress::line(""),
+        })
     }
 
     /// A line that begins with `label`.

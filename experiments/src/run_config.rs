@@ -49,7 +49,7 @@ pub struct RunConfig {
     pub cache_prefix: bool,
 }
 
-/// In short: what tells the runs of an experiment apart.
+/// In short: what is trained how, and what is not as usual.
 impl fmt::Display for RunConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.task, self.tuning)?;
@@ -59,7 +59,23 @@ impl fmt::Display for RunConfig {
                 write!(f, " {name} {value}")?;
             }
         }
-        write!(f, " lr {} epochs {} seed {}", self.learning_rate, self.epochs, self.seed)
+        write!(f, " lr {} epochs {} seed {}", self.learning_rate, self.epochs, self.seed)?;
+        let Settings { adam, pooler_head, .. } = self.settings;
+        let others = [
+            ("adapter-bert", String::new(), pooler_head),
+            ("clip", adam.clip.to_string(), adam.clip > 0.0),
+            ("batch", self.batch_size.to_string(), self.batch_size != 32),
+            ("parts", self.accumulate.to_string(), self.accumulate != 1),
+            ("length", self.max_length.to_string(), self.max_length != 128),
+            ("limit", self.limit.unwrap_or_default().to_string(), self.limit.is_some()),
+            ("patience", self.patience.unwrap_or_default().to_string(), self.patience.is_some()),
+            ("evaluated every", self.evaluate_every.unwrap_or_default().to_string(), self.evaluate_every.is_some()),
+            ("cached prefix", String::new(), self.cache_prefix),
+        ];
+        for (name, value, _) in others.iter().filter(|(_, _, differs)| *differs) {
+            write!(f, "{}", format!(" {name} {value}").trim_end())?;
+        }
+        Ok(())
     }
 }
 

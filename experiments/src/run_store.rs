@@ -8,6 +8,7 @@ use std::{
 use adapter_core::{TaskFile, write_atomically};
 use analysis::{RunRecord, SCHEMA};
 use anyhow::{Context, Result, ensure};
+use serde::Serialize;
 
 use crate::checkpoint::Checkpoint;
 
@@ -90,6 +91,16 @@ impl RunStore {
     }
 }
 
+/// Writes a document that appears whole or not at all, in a folder that is made if it is not there.
+pub fn write_json(path: &Path, document: &impl Serialize) -> Result<()> {
+    let write = || {
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        let text = serde_json::to_string_pretty(document)? + "\n";
+        write_atomically(path, text.as_bytes())
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}
+
 fn read_record(folder: &Path) -> Result<Option<RunRecord>> {
     let path = folder.join("record.json");
     if !path.is_file() {
@@ -129,9 +140,7 @@ impl OpenRun {
     /// If a file cannot be written; the run can then be gone on with.
     pub fn finish(self, record: &RunRecord, file: &TaskFile) -> Result<()> {
         file.write(&self.folder.join("v.safetensors"))?;
-        let path = self.folder.join("record.json");
-        let text = serde_json::to_string_pretty(record)? + "\n";
-        write_atomically(&path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+        write_json(&self.folder.join("record.json"), record)?;
         self.forget_checkpoint();
         Ok(())
     }

@@ -26,6 +26,7 @@ use crate::{
     backbones::CacheArgs,
     checkpoint::Checkpoint,
     device::DeviceName,
+    memory,
     progress::Progress,
     run_config::{BURN_VERSION, NUMERICS, RunConfig},
     run_store::{Found, OpenRun, RunStore},
@@ -42,7 +43,7 @@ pub struct Runner<'a> {
     device: Device,
     store: Option<RunStore>,
     checkpoint_every: Duration,
-    backbone: Option<Rc<Backbone>>,
+    backbone: Option<(String, Rc<Backbone>)>,
     data: Option<(String, Rc<TaskData>)>,
 }
 
@@ -92,8 +93,12 @@ impl<'a> Runner<'a> {
     /// The backbone called `name`.
     pub fn backbone(&mut self, name: &str) -> Result<Rc<Backbone>> {
         match &self.backbone {
-            Some(backbone) => Ok(backbone.clone()),
-            None => Ok(self.backbone.insert(Rc::new(self.cache.load(name, &self.device)?)).clone()),
+            Some((loaded, backbone)) if loaded == name => Ok(backbone.clone()),
+            _ => {
+                let backbone = Rc::new(self.cache.load(name, &self.device)?);
+                self.backbone = Some((name.to_owned(), backbone.clone()));
+                Ok(backbone)
+            }
         }
     }
 
@@ -304,15 +309,24 @@ impl Watch for Watchers<'_> {
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Set by Ctrl-C from now on.
+/// Set by Ctrl-C from now on: what is under way ends in good order. A second one ends the process.
 pub fn stop_on_ctrl_c() -> &'static AtomicBool {
     static LISTEN: Once = Once::new();
     LISTEN.call_once(|| {
-        if let Err(error) = ctrlc::set_handler(stop) {
+        let handler = || match STOP.swap(true, Ordering::Relaxed) {
+            false => {}
+            true => std::process::exit(130),
+        };
+        if let Err(error) = ctrlc::set_handler(handler) {
             eprintln!("warning: Ctrl-C will end the run without a last checkpoint: {error}");
         }
     });
     &STOP
+}
+
+/// Whether Ctrl-C was pressed.
+pub fn stopped() -> bool {
+    stop_on_ctrl_c().load(Ordering::Relaxed)
 }
 
 /// What Ctrl-C does: the run under way ends after its step.
@@ -384,7 +398,7 @@ impl Prepared {
         let layers = model.frozen_layers(config.tuning).context("the embeddings are trained: there is no prefix")?;
         let (train, validation) = (self.train.tokens.clone(), self.validation.tokens().clone());
         let needed = [&train, &validation].map(|tokens| FrozenPrefix::bytes(tokens, network.hidden_size)).iter().sum();
-        if let Some(free) = free_memory() {
+        if let Some(free) = memory::free() {
             let gigabytes = |bytes: u64| bytes as f64 / 1e9;
             ensure!(
                 needed < free / 10 * 9,
@@ -422,12 +436,4 @@ fn limited<T: Clone>(all: &[T], config: &RunConfig) -> Vec<T> {
         }
         None => all.to_vec(),
     }
-}
-
-/// Memory that is free, where the system tells.
-fn free_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(1024 * kilobytes)
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use bert_backbone::Backbone;
 use tasks::{EvaluationSet, Head, Metric, TaskModel, outputs};
 
-use crate::{progress::Progress, run_config::RunConfig, runner::Runner};
+use crate::{progress::Progress, run_config::RunConfig, runner::Runner, sweep::when_free};
 
 /// A task that was learnt.
 struct Learnt {
@@ -25,8 +25,8 @@ struct Learnt {
 
 /// Learns the tasks of `runs` in their order and evaluates all earlier ones again after each.
 ///
-/// Adapters are put on the backbone and taken off again: it stays as it was. Every other tuning changes the backbone
-/// itself, and the next task begins with what the one before left; what an earlier task keeps of its own is its head.
+/// Adapters and heads are put on the backbone and taken off again: it stays as it was. Every other tuning changes the
+/// backbone itself, and the next task begins with what the one before left; what an earlier task keeps is its head.
 ///
 /// # Errors
 /// If the runs do not belong together, or one of them fails.
@@ -43,13 +43,13 @@ pub fn stream(
     for config in runs {
         let together = (config.tuning, config.seed) == (first.tuning, first.seed);
         ensure!(together && !learnt.iter().any(|other| other.task == config.task), "a stream has each task once");
-        let ran = runner.run_on(&backbone, config, &mut progress(config))?;
+        let ran = when_free(|| runner.run_on(&backbone, config, &mut progress(config)))?;
         let (record, file) = (&ran.record, runner.trained(&ran)?);
         let best = record.best.as_ref().context("a finished run has a best evaluation")?;
         let model = TaskModel::load(&backbone, file.clone(), runner.device())?;
-        let keeps_backbone = config.tuning == Tuning::Adapters;
+        let keeps_backbone = matches!(config.tuning, Tuning::Adapters | Tuning::HeadOnly);
         if !keeps_backbone {
-            let name = format!("{}+{}", backbone.name, config.task);
+            let name = format!("{}+{}", backbone.name, file.info.task);
             backbone = Rc::new(backbone.with_weights(name, model.bert().clone().insert(|_| NoInsertion)));
         }
         let mut task = Learnt {

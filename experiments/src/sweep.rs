@@ -7,13 +7,13 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc::channel},
     thread,
     time::{Duration, Instant},
 };
 
 use analysis::RunRecord;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
     progress::Progress,
     run_config::RunConfig,
     run_store::{Busy, RunStore},
-    runner::{Runner, stop_on_ctrl_c},
+    runner::{Runner, stop, stop_on_ctrl_c, stopped},
     task_args::TaskFiles,
     trainer::Interrupted,
 };
@@ -44,9 +44,9 @@ pub struct Workplace {
     pub quiet: bool,
 }
 
-/// How a run ended.
+/// How an attempt at a run ended.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Outcome {
+enum Outcome {
     /// It is finished.
     Finished(Box<RunRecord>),
     /// It failed, for this reason.
@@ -57,6 +57,9 @@ pub enum Outcome {
     Busy(String),
 }
 
+/// Whoever is told that a run is over: its number, and its record or why it failed.
+pub type Report<'a> = dyn FnMut(usize, Result<&RunRecord, &str>) + Send + 'a;
+
 impl Workplace {
     /// A runner for this place.
     pub fn runner(&self) -> Runner<'_> {
@@ -64,16 +67,12 @@ impl Workplace {
         Runner::new(&self.files, &self.cache, self.device, Some(store)).with_checkpoints_every(self.checkpoint_every)
     }
 
-    /// Runs all of `runs` with `jobs` processes, and tells `report` of each when it is over.
+    /// Runs all of `runs` with `jobs` processes, and tells `report` of each when it is over. A run that another process has
+    /// is waited for.
     ///
     /// # Errors
     /// If the runs were interrupted, or no process can be started.
-    pub fn run_all(
-        &self,
-        runs: &[RunConfig],
-        jobs: usize,
-        report: &mut (dyn FnMut(usize, &Outcome) + Send),
-    ) -> Result<()> {
+    pub fn run_all(&self, runs: &[RunConfig], jobs: usize, report: &mut Report<'_>) -> Result<()> {
         stop_on_ctrl_c();
         if jobs > 1 {
             return self.run_in_processes(runs, jobs, report);
@@ -83,11 +82,17 @@ impl Workplace {
         while let Some(number) = queue.pop_front() {
             let config = &runs[number];
             let label = format!("[{}/{}] {config}  ", runs.len() - queue.len(), runs.len());
-            match attempt(&mut runner, config, &mut self.progress(&label)) {
-                Outcome::Busy(_) => put_back(&mut queue, number)?,
+            let outcome = attempt(&mut runner, config, &mut self.progress(&label));
+            match outcome {
+                Outcome::Finished(record) => report(number, Ok(&record)),
+                Outcome::Failed(reason) => report(number, Err(&reason)),
                 Outcome::Interrupted(reason) => bail!(reason),
-                outcome => report(number, &outcome),
+                Outcome::Busy(_) => {
+                    queue.push_back(number);
+                    thread::sleep(PAUSE);
+                }
             }
+            ensure!(!stopped() || queue.is_empty(), INTERRUPTED);
         }
         Ok(())
     }
@@ -97,12 +102,7 @@ impl Workplace {
         if self.quiet { Progress::Quiet } else { Progress::line(label) }
     }
 
-    fn run_in_processes(
-        &self,
-        runs: &[RunConfig],
-        jobs: usize,
-        report: &mut (dyn FnMut(usize, &Outcome) + Send),
-    ) -> Result<()> {
+    fn run_in_processes(&self, runs: &[RunConfig], jobs: usize, report: &mut Report<'_>) -> Result<()> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let threads = (cores / jobs).max(1);
         let logs = self.runs.join("logs");
@@ -110,7 +110,8 @@ impl Workplace {
         let queue: Mutex<VecDeque<usize>> = Mutex::new((0..runs.len()).collect());
         let report = Mutex::new(report);
         let work = |job: usize| -> Result<()> {
-            let log = logs.join(format!("job-{job}.log"));
+            // Another command may use the same folder.
+            let log = logs.join(format!("{}-{job}.log", std::process::id()));
             let mut worker: Option<Worker> = None;
             loop {
                 let Some(number) = lock(&queue).pop_front() else { return Ok(()) };
@@ -123,18 +124,20 @@ impl Workplace {
                         worker = Some(ready);
                         outcome
                     }
-                    // Ctrl-C reaches all processes; one may end before it can answer.
+                    // It may end before it can answer.
                     Err(_) if stopped() => Outcome::Interrupted(INTERRUPTED.to_owned()),
-                    Err(error) => Outcome::Failed(format!("its process ended ({error:#}); see {}", log.display())),
+                    Err(error) => Outcome::Failed(format!("its process ended ({error:#})")),
                 };
                 match outcome {
-                    Outcome::Busy(_) => put_back(&mut lock(&queue), number)?,
+                    Outcome::Finished(record) => lock(&report)(number, Ok(&record)),
+                    Outcome::Failed(reason) => lock(&report)(number, Err(&format!("{reason}; log: {}", log.display()))),
                     Outcome::Interrupted(reason) => bail!(reason),
-                    outcome => lock(&report)(number, &outcome),
+                    Outcome::Busy(_) => {
+                        lock(&queue).push_back(number);
+                        thread::sleep(PAUSE);
+                    }
                 }
-                if stopped() {
-                    bail!(INTERRUPTED);
-                }
+                ensure!(!stopped() || lock(&queue).is_empty(), INTERRUPTED);
             }
         };
         let work = &work;
@@ -149,19 +152,21 @@ impl Workplace {
 
 const INTERRUPTED: &str = "interrupted; run the same command again to go on";
 
-fn stopped() -> bool {
-    stop_on_ctrl_c().load(Ordering::Relaxed)
-}
+/// Time between two looks at a run that another process has.
+const PAUSE: Duration = Duration::from_secs(1);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Another process has the run: it comes again when the others are done, and it is looked at no more than once a second.
-fn put_back(queue: &mut VecDeque<usize>, number: usize) -> Result<()> {
-    queue.push_back(number);
-    thread::sleep(Duration::from_secs(1));
-    if stopped() { bail!(INTERRUPTED) } else { Ok(()) }
+/// Tries again while another process has the run.
+pub fn when_free<T>(mut run: impl FnMut() -> Result<T>) -> Result<T> {
+    loop {
+        match run() {
+            Err(error) if error.is::<Busy>() && !stopped() => thread::sleep(PAUSE),
+            ended => return ended,
+        }
+    }
 }
 
 /// Runs one configuration; nothing that goes wrong, a panic included, ends the process.
@@ -179,10 +184,10 @@ fn attempt(runner: &mut Runner<'_>, config: &RunConfig, progress: &mut Progress)
     }
 }
 
-/// A process that runs what it is told to, one run after the other.
+/// A process that runs what it is told to, one run after the other, and stops when nobody tells it any more.
 struct Worker {
     child: Child,
-    orders: ChildStdin,
+    orders: Arc<Mutex<Option<ChildStdin>>>,
     answers: BufReader<ChildStdout>,
 }
 
@@ -200,14 +205,32 @@ impl Worker {
             .spawn()
             .context("cannot start a process")?;
         let (orders, answers) = child.stdin.take().zip(child.stdout.take()).context("a process without pipes")?;
+        let orders = Arc::new(Mutex::new(Some(orders)));
         let mut worker = Self { child, orders, answers: BufReader::new(answers) };
         worker.tell(workplace)?;
+        worker.end_with_us();
         Ok(worker)
     }
 
+    /// Lets the process know when we are told to stop, whether or not it was told so itself.
+    fn end_with_us(&self) {
+        let orders = Arc::downgrade(&self.orders);
+        thread::spawn(move || {
+            while let Some(orders) = orders.upgrade() {
+                if stopped() {
+                    return drop(lock(&orders).take());
+                }
+                drop(orders);
+                thread::sleep(Duration::from_millis(50));
+            }
+        });
+    }
+
     fn tell(&mut self, order: &impl Serialize) -> Result<()> {
-        writeln!(self.orders, "{}", serde_json::to_string(order)?)?;
-        Ok(self.orders.flush()?)
+        let mut orders = lock(&self.orders);
+        let orders = orders.as_mut().context("it was told to stop")?;
+        writeln!(orders, "{}", serde_json::to_string(order)?)?;
+        Ok(orders.flush()?)
     }
 
     fn run(&mut self, config: &RunConfig) -> Result<Outcome> {
@@ -223,24 +246,30 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // The end of its orders ends it; one that hangs is ended with us.
+        // It has nothing to do any more.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What the process of a [`Worker`] does: reads its orders and answers each with an [`Outcome`].
+/// What the process of a [`Worker`] does: reads its orders and answers each with an [`Outcome`]. The end of its orders ends
+/// it, in the middle of a run too: whoever gave them is gone.
 ///
 /// # Errors
 /// If orders cannot be read or answered.
-pub fn work(orders: impl BufRead, mut answers: impl Write) -> Result<()> {
-    let mut orders = orders.lines();
-    let Some(first) = orders.next() else { return Ok(()) };
-    let workplace: Workplace = serde_json::from_str(&first?)?;
+pub fn work(orders: impl BufRead + Send + 'static, mut answers: impl Write) -> Result<()> {
+    let (send, received) = channel::<String>();
+    thread::spawn(move || {
+        // Nobody listens any more, or nobody speaks: either way, the end.
+        let _ = orders.lines().map_while(Result::ok).try_for_each(|order| send.send(order));
+        stop();
+    });
+    let Ok(first) = received.recv() else { return Ok(()) };
+    let workplace: Workplace = serde_json::from_str(&first)?;
     let mut runner = workplace.runner();
     stop_on_ctrl_c();
-    for order in orders {
-        let config: RunConfig = serde_json::from_str(&order?)?;
+    for order in received {
+        let config: RunConfig = serde_json::from_str(&order)?;
         let started = Instant::now();
         eprintln!("{config}");
         let outcome = attempt(&mut runner, &config, &mut Progress::line(""));

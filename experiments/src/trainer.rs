@@ -16,6 +16,7 @@ use tasks::{BatchConfig, EvaluationSet, Metric, Prefetch, TaskModel, TrainingSet
 use crate::{
     adam::{Adam, StepGradients},
     checkpoint::{Checkpoint, Numbers},
+    memory,
     profile::Settings,
 };
 
@@ -198,6 +199,7 @@ pub fn train<I: Insertion>(
         adam = Adam::restore(settings.adam, checkpoint.adam, &plain);
         (run, best) = (checkpoint.numbers, checkpoint.best);
     }
+    memory::forget_peak();
     let mut kept = Instant::now();
     while run.step < total && !run.patience_is_over(course.patience) {
         let epoch = run.step / steps_of_epoch;
@@ -223,6 +225,7 @@ pub fn train<I: Insertion>(
             model = adam.update(model, &gradients, rate);
             let seconds = started.elapsed().as_secs_f64();
             run.count(loss, tokens, seconds);
+            run.measured.peak_memory_bytes = run.measured.peak_memory_bytes.max(memory::peak());
             let deviations = match course.probe_every {
                 Some(every) if run.step == 1 || run.step.is_multiple_of(every) => {
                     deviations(&model, set, &parts[0], network, &plain)?
@@ -260,7 +263,6 @@ pub fn train<I: Insertion>(
     }
     let mut measured = run.measured;
     measured.tokens_per_second = run.tokens as f64 / measured.training_seconds;
-    measured.peak_memory_bytes = peak_memory();
     let (Some(best), Some(file)) = (run.best, best) else { bail!("the checkpoint holds no best epoch") };
     Ok(Trained { file, epochs: run.epochs, best, measured })
 }
@@ -311,12 +313,4 @@ fn deviations<I: Insertion>(
     let watched = model.valid().map_insertions(|_, insertion| probe.around(insertion));
     watched.forward(&PackedBatch::new(&sequences, network, device)?);
     Ok(probe.deviations())
-}
-
-/// The process's largest memory so far, where the system tells.
-fn peak_memory() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(1024 * kilobytes)
 }

@@ -192,12 +192,36 @@ fn a_killed_process_costs_its_run_alone() {
     let failed = report["failed"].as_array().unwrap();
     assert_eq!((failed.len(), report["runs"].as_array().unwrap().len()), (1, 2), "{}", errors(&output));
     let error = failed[0]["error"].as_str().unwrap();
-    assert!(error.contains("signal: 9") && error.contains("logs/job-"), "{error}");
+    assert!(error.contains("signal: 9") && error.contains("log: runs/logs/"), "{error}");
     // What it had done is not lost.
     let again = place.run(&options);
     assert_eq!(again["runs"].as_array().unwrap().len(), 3);
     place.run(&[&LONG[..], &["--runs", "whole"]].concat());
     assert_eq!(contents(&place.path("runs")), contents(&place.path("whole")));
+}
+
+/// Whoever started them is gone, or was told to stop alone: processes do not go on by themselves.
+#[cfg(target_os = "linux")]
+#[rstest]
+fn processes_end_with_the_one_that_started_them(#[values("-9", "-INT", "-TERM")] signal: &str) {
+    let place = Place::new(GRID);
+    let options = [&LONG[..], &["--runs", "runs", "--jobs", "2", "--checkpoint-every", "0"]].concat();
+    let mut child = place.command(&options).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for_checkpoints(&place.path("runs"), 2);
+    let workers = children(child.id());
+    assert_eq!(workers.len(), 2);
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+    assert!(!child.wait().unwrap().success());
+    let alive = |worker: &String| {
+        let status = fs::read_to_string(format!("/proc/{worker}/stat")).unwrap_or_default();
+        !status.is_empty() && !status.contains(") Z ")
+    };
+    let since = std::time::Instant::now();
+    while workers.iter().any(alive) {
+        assert!(since.elapsed().as_secs() < 60, "a process goes on without its parent");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(contents(&place.path("runs")).len() < 3);
 }
 
 #[cfg(target_os = "linux")]
@@ -280,6 +304,31 @@ fn a_cached_prefix_trains_the_same_without_dropout(#[case] tuning: &[&str]) {
     assert!(far(losses("cache_prefix=false"), losses("cache_prefix=true")) < 1e-5);
 }
 
+#[test]
+fn adapters_of_a_file_task_on_a_backbone_elsewhere_are_removed_and_that_is_kept() {
+    let place =
+        Place::new("kind = \"ablate\"\ntask = \"file:../task0.csv\"\nadapter_size = 4\nbatch_size = 8\nseed = [0, 1]");
+    fs::create_dir(place.path("below")).unwrap();
+    let run = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
+        command.current_dir(place.path("below")).env("ADAPTER_LAB_CACHE", place.path("cache"));
+        command.args(["run", "../own.toml", "--json", "--backbone", "../tiny", "--runs", "../runs"]);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", errors(&output));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let report = run();
+    let ablations = report["ablations"].as_object().unwrap();
+    assert_eq!(ablations.len(), 2);
+    for (id, ablation) in ablations {
+        assert_eq!((ablation["layers"].as_u64(), ablation["spans"].as_array().unwrap().len()), (Some(3), 6));
+        let kept: Value =
+            serde_json::from_slice(&fs::read(place.path("runs").join(id).join("ablation.json")).unwrap()).unwrap();
+        assert_eq!(kept, *ablation);
+    }
+    assert_eq!(run()["ablations"], report["ablations"]);
+}
+
 const STREAM: &str = r#"
 kind = "stream"
 task = ["file:task0.csv", "file:task1.csv", "file:task2.csv", "file:task3.csv", "file:task4.csv"]
@@ -339,6 +388,9 @@ fn adapters_forget_nothing_and_full_fine_tuning_does() {
 #[case::no_suite(&["--set", "task=glue"], "left out, their data is not in --data-dir: cola, sst-2")]
 #[case::too_high(&["--set", "tuning=top-k", "--set", "k=9"], "the backbone has 3")]
 #[case::adapters(&["--set", "norm=both"], "expected one of `none`, `layer`, `batch`")]
+#[case::empty(&["--set", "seed=[]"], "seed = [] leaves nothing to run")]
+#[case::not_finite(&["--set", "lr=nan"], "lr needs finite numbers")]
+#[case::all_too_high(&["--set", "tuning=top-k", "--set", "k=8,9"], "k = [8,9]: the backbone has 3 layers")]
 #[case::prefix(&["--set", "cache_prefix=true"], "cache_prefix: `adapters` trains from the bottom up")]
 fn what_cannot_be_run_is_explained(#[case] options: &[&str], #[case] message: &str) {
     let output = Place::new(GRID).command(options).output().unwrap();
@@ -353,8 +405,10 @@ fn every_preset_has_runs_at_both_scales() {
         for scale in [Scale::Quick, Scale::Paper] {
             // Suites depend on the data that is there: a task of each stands for them.
             let backbone = Map::from_iter([("backbone".to_owned(), json!("bert-base-uncased"))]);
-            let suite =
-                Map::from_iter([("task".to_owned(), json!(if name == "table2" { "sms-spam" } else { "cola" }))]);
+            let suite = Map::from_iter([(
+                "task".to_owned(),
+                json!(if text.contains("\"additional\"") { "sms-spam" } else { "cola" }),
+            )]);
             let above = if text.contains("\"glue\"") || text.contains("\"additional\"") {
                 vec![&backbone, &suite]
             } else {

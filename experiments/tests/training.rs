@@ -518,10 +518,10 @@ fn difference(a: &TaskFile, b: &TaskFile) -> f32 {
 fn a_divided_batch_has_the_gradient_of_the_whole(#[values(2, 3, 8, 20)] accumulate: usize) {
     let backbone = still_backbone();
     let run = |accumulate| {
-        // Plain gradients would show a wrong scale that Adam hides; clipping keeps it in sight.
+        // With so large an ε Adam's step is in proportion to the gradient: a wrong scale cannot hide.
         let course = |mut course: Course| {
-            course.settings.adam.clip = 0.1;
-            Course { accumulate, epochs: 2, ..course }
+            course.settings.adam.epsilon = 10.0;
+            Course { accumulate, epochs: 2, learning_rate: 10.0, ..course }
         };
         run_course(&backbone, Tuning::Adapters, Profile::Paper, 0, course)
     };

@@ -39,7 +39,8 @@ impl FrozenPrefix {
         batch_size: usize,
         device: &Device,
     ) -> Result<Self, BatchError> {
-        let (mut starts, mut rows) = (vec![0], Vec::new());
+        let elements = Self::bytes(tokens, config.hidden_size) as usize / size_of::<f32>();
+        let (mut starts, mut rows) = (vec![0], Vec::with_capacity(elements));
         let batches = in_order(tokens.len(), batch_size);
         for batch in Prefetch::start(tokens.clone(), batches, config.clone(), device.clone()) {
             let batch = batch?.packed;

@@ -52,7 +52,7 @@ pub fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Train(args) => train::run(&args),
         Command::Run(args) => run::run(&args),
-        Command::Work => sweep::work(io::stdin().lock(), io::stdout()),
+        Command::Work => sweep::work(io::BufReader::new(io::stdin()), io::stdout()),
         Command::Params(args) => params::run(&args),
         Command::Encode(args) => encode::run(&args),
         Command::FillMask(args) => fill_mask::run(&args),

@@ -2,11 +2,10 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use adapter_core::write_atomically;
-use analysis::{AblationRecord, Recall, RunRecord, StreamRecord};
-use anyhow::{Context, Result, bail};
+use analysis::{AblationRecord, Recall, RunRecord, SCHEMA, StreamRecord};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tasks::TaskModel;
 
 use super::{ablate, grouped, print, table};
@@ -17,10 +16,12 @@ use crate::{
     experiment::{Experiment, Grid, Kind, Scale},
     layers::{self, Keys},
     run_config::RunConfig,
-    run_store::RunStore,
+    run_store::{RunStore, write_json},
+    runner::stopped,
     stream::stream,
-    sweep::{Outcome, Workplace},
+    sweep::Workplace,
     task_args::TaskFiles,
+    trainer::Interrupted,
 };
 
 /// Run an experiment: a preset of the paper, or a file of your own with a grid of runs
@@ -67,7 +68,9 @@ struct Report {
     experiment: String,
     about: String,
     scale: Scale,
-    runs: Vec<RunRecord>,
+    /// By the number of their configurations.
+    #[serde(serialize_with = "values")]
+    runs: BTreeMap<usize, RunRecord>,
     /// By the id of their runs.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     ablations: BTreeMap<String, AblationRecord>,
@@ -79,7 +82,18 @@ struct Report {
 #[derive(Serialize)]
 struct Failure {
     run: String,
+    config: RunConfig,
     error: String,
+}
+
+impl Failure {
+    fn new(config: &RunConfig, error: &str) -> Self {
+        Self { run: config.to_string(), config: config.clone(), error: error.to_owned() }
+    }
+}
+
+fn values<S: Serializer>(runs: &BTreeMap<usize, RunRecord>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(runs.values())
 }
 
 #[derive(Serialize)]
@@ -91,7 +105,7 @@ struct Plan<'a> {
 }
 
 pub fn run(args: &RunArgs) -> Result<()> {
-    let (environment, mut set) = (layers::environment(std::env::vars())?, layers::assignments(&args.set)?);
+    let (environment, mut set) = (layers::environment(layers::variables()?)?, layers::assignments(&args.set)?);
     if let Some(name) = &args.backbone {
         set.insert("backbone".to_owned(), name.as_str().into());
     }
@@ -99,14 +113,17 @@ pub fn run(args: &RunArgs) -> Result<()> {
     let experiment = Experiment::load(&args.experiment, args.scale, &above)?;
     let (network, has_pooler) = args.cache.shape(&experiment.backbone()?)?;
     let grid = experiment.grid(&network, has_pooler, args.files.data_dir.as_deref());
-    let Grid { runs, missing } = grid.with_context(|| format!("experiment `{}`", experiment.name))?;
+    let Grid { runs, missing, too_high } = grid.with_context(|| format!("experiment `{}`", experiment.name))?;
     if !missing.is_empty() {
         let place = args.files.data_dir.as_ref().map_or("--data-dir".to_owned(), |d| d.display().to_string());
         eprintln!("note: left out, their data is not in {place}: {}", missing.join(", "));
     }
-    if runs.is_empty() {
-        bail!("experiment `{}` has no runs", experiment.name);
+    if !too_high.is_empty() {
+        eprintln!("note: left out, the backbone has {} layers: k = {too_high:?}", network.num_hidden_layers);
     }
+    ensure!(!runs.is_empty(), "experiment `{}` has no runs", experiment.name);
+    let adapters = runs.iter().all(|run| run.adapter.is_some());
+    ensure!(adapters || experiment.kind != Kind::Ablate, "without adapters there is nothing to remove");
     let mut tasks: Vec<&str> = runs.iter().map(|run| run.task.as_str()).collect();
     tasks.dedup();
     tasks.into_iter().try_for_each(|task| args.files.check(task))?;
@@ -127,7 +144,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
         experiment: experiment.name,
         about: experiment.about,
         scale: args.scale,
-        runs: Vec::new(),
+        runs: BTreeMap::new(),
         ablations: BTreeMap::new(),
         streams: Vec::new(),
         failed: Vec::new(),
@@ -136,9 +153,14 @@ pub fn run(args: &RunArgs) -> Result<()> {
         Kind::Train => report.train(&workplace, &runs, args.jobs)?,
         Kind::Ablate => {
             report.train(&workplace, &runs, args.jobs)?;
-            report.ablate(&workplace)?;
+            report.ablate(&workplace, &runs)?;
         }
-        Kind::Stream => report.stream(&workplace, &runs)?,
+        Kind::Stream => {
+            if args.jobs > 1 {
+                eprintln!("note: a stream is one run after the other: --jobs changes nothing");
+            }
+            report.stream(&workplace, &runs)?;
+        }
     }
     print(&report, args.json, || report.text())?;
     match report.failed.len() {
@@ -151,44 +173,41 @@ impl Report {
     /// Trains all runs.
     fn train(&mut self, workplace: &Workplace, runs: &[RunConfig], jobs: usize) -> Result<()> {
         let mut done = 0;
-        let mut records: BTreeMap<usize, RunRecord> = BTreeMap::new();
-        let failed = &mut self.failed;
-        workplace.run_all(runs, jobs, &mut |number, outcome| {
+        let Self { runs: records, failed, .. } = self;
+        workplace.run_all(runs, jobs, &mut |number, ended| {
             done += 1;
             let (config, of) = (&runs[number], runs.len());
-            match outcome {
-                Outcome::Finished(record) => {
+            match ended {
+                Ok(record) => {
                     if !workplace.quiet {
                         eprintln!("[{done}/{of}] {config}: {}", score(record));
                     }
-                    records.insert(number, (**record).clone());
+                    records.insert(number, record.clone());
                 }
-                Outcome::Failed(error) | Outcome::Interrupted(error) | Outcome::Busy(error) => {
+                Err(error) => {
                     eprintln!("[{done}/{of}] {config}: failed: {error}");
-                    failed.push(Failure { run: config.to_string(), error: error.clone() });
+                    failed.push(Failure::new(config, error));
                 }
             }
-        })?;
-        self.runs = records.into_values().collect();
-        Ok(())
+        })
     }
 
     /// Removes the adapters of every finished run; what was done before is read again.
-    fn ablate(&mut self, workplace: &Workplace) -> Result<()> {
+    fn ablate(&mut self, workplace: &Workplace, runs: &[RunConfig]) -> Result<()> {
         let store = RunStore::new(&workplace.runs);
         let mut runner = workplace.runner();
-        for record in &self.runs {
-            let path = store.folder(&record.id).join("ablation.json");
+        for (&number, record) in &self.runs {
+            ensure!(!stopped(), "interrupted; run the same command again to go on");
+            let (config, path) = (&runs[number], store.folder(&record.id).join("ablation.json"));
             let known = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-            let ablation = match known {
+            let ablation = match known.filter(|known: &AblationRecord| known.schema == SCHEMA) {
                 Some(ablation) => ablation,
                 None => {
-                    let config: RunConfig = serde_json::from_value(record.config.clone().into())?;
                     let backbone = runner.backbone(&config.backbone)?;
                     let file = store.trained(&record.id)?;
                     let (kind, task) = (file.info.kind.parse()?, file.info.task.clone());
                     let model = TaskModel::load(&backbone, file, runner.device())?;
-                    let set = runner.validation(&config, &backbone)?;
+                    let set = runner.validation(config, &backbone)?;
                     let batch_size = 2 * config.batch_size;
                     let ablation = ablate_spans(&model, &set, &backbone.config, batch_size, runner.device())?;
                     let ablation = ablation.record(&task, kind);
@@ -204,7 +223,7 @@ impl Report {
     /// Learns the tasks one after the other, once for each method.
     fn stream(&mut self, workplace: &Workplace, runs: &[RunConfig]) -> Result<()> {
         let mut runner = workplace.runner();
-        let method = |run: &RunConfig| RunConfig { task: String::new(), ..run.clone() };
+        let method = |run: &RunConfig| RunConfig { task: String::new(), epochs: 0, ..run.clone() };
         let mut methods: Vec<RunConfig> = Vec::new();
         for run in runs {
             if !methods.contains(&method(run)) {
@@ -213,9 +232,14 @@ impl Report {
         }
         for one in methods {
             let runs: Vec<_> = runs.iter().filter(|run| method(run) == one).cloned().collect();
-            let streamed = stream(&mut runner, &runs, |config| workplace.progress(&format!("{config}  ")))?;
-            write_json(&workplace.runs.join("streams").join(format!("{}.json", streamed.id)), &streamed)?;
-            self.streams.push(streamed);
+            match stream(&mut runner, &runs, |config| workplace.progress(&format!("{config}  "))) {
+                Ok(streamed) => {
+                    write_json(&workplace.runs.join("streams").join(format!("{}.json", streamed.id)), &streamed)?;
+                    self.streams.push(streamed);
+                }
+                Err(error) if error.is::<Interrupted>() => return Err(error),
+                Err(error) => self.failed.push(Failure::new(&runs[0], &format!("its stream: {error:#}"))),
+            }
         }
         Ok(())
     }
@@ -225,7 +249,7 @@ impl Report {
         if !self.runs.is_empty() {
             let head = ["id", "run", "trained", "validation", "test"];
             let mut rows = vec![head.map(str::to_owned).to_vec()];
-            rows.extend(self.runs.iter().filter_map(row));
+            rows.extend(self.runs.values().filter_map(row));
             text += &table(&rows);
         }
         for (id, ablation) in &self.ablations {
@@ -239,15 +263,6 @@ impl Report {
         }
         text
     }
-}
-
-fn write_json(path: &std::path::Path, value: &impl Serialize) -> Result<()> {
-    let context = || format!("cannot write {}", path.display());
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).with_context(context)?;
-    }
-    let text = serde_json::to_string_pretty(value)? + "\n";
-    write_atomically(path, text.as_bytes()).with_context(context)
 }
 
 fn score(record: &RunRecord) -> String {

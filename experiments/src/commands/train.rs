@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use analysis::RunRecord;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::Value;
 
@@ -56,13 +56,18 @@ pub struct TrainArgs {
 }
 
 pub fn run(args: &TrainArgs) -> Result<()> {
-    let (defaults, environment) = (layers::defaults()?, layers::environment(std::env::vars())?);
+    let (defaults, environment) = (layers::defaults()?, layers::environment(layers::variables()?)?);
     let options = layers::options(&layers::merge(&[&defaults, &environment, &layers::flags(&args.options)?])?)?;
     if args.explain {
         return explain(&options.settings()?, args.json);
     }
     let (network, has_pooler) = args.cache.shape(options.backbone_name()?)?;
     let config = options.resolve(&network, has_pooler)?;
+    ensure!(
+        config.adapter.is_some() || !args.options.describes_adapters(),
+        "`{}` has no adapters: leave out what describes them",
+        config.tuning
+    );
     args.files.check(&config.task)?;
     if args.dry_run {
         return print(&config, args.json, || serde_json::to_string_pretty(&config).unwrap_or_default());
@@ -73,7 +78,7 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     // Whatever can be wrong with data and backbone is said before a dashboard hides it.
     runner.backbone(&config.backbone)?;
     runner.data(&config.task)?;
-    let mut progress = Progress::of_run(args.progress, args.json, &config.to_string());
+    let mut progress = Progress::of_run(args.progress, args.json, &config.to_string())?;
     let ran = runner.run(&config, &mut progress)?;
     drop(progress);
     if ran.was_finished() {

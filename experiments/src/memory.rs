@@ -1,0 +1,41 @@
+//! What the system says of memory, where it does.
+
+use std::fs;
+
+/// The process's largest memory since [`forget_peak`], in bytes.
+pub fn peak() -> Option<u64> {
+    kilobytes("/proc/self/status", "VmHWM:")
+}
+
+/// Lets the peak begin anew, so that a run's is its own and not that of one before it in the same process.
+pub fn forget_peak() {
+    // Where that is not possible, the peak is that of the process.
+    let _ = fs::write("/proc/self/clear_refs", "5");
+}
+
+/// Memory that is free for more, in bytes.
+pub fn free() -> Option<u64> {
+    kilobytes("/proc/meminfo", "MemAvailable:")
+}
+
+fn kilobytes(path: &str, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(1024 * kilobytes)
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_peak_grows_with_what_is_used_and_can_be_forgotten() {
+        let before = super::peak().unwrap();
+        let block = vec![1u8; 200 << 20];
+        let with = super::peak().unwrap();
+        assert!(with > before + (150 << 20), "{before} {with} {}", block[before as usize % block.len()]);
+        drop(block);
+        super::forget_peak();
+        assert!(super::peak().unwrap() < with - (100 << 20));
+    }
+}
