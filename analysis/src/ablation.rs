@@ -15,6 +15,8 @@ pub struct AblationRecord {
     pub metric: String,
     /// Layers of the backbone.
     pub layers: usize,
+    /// Accuracy of always naming the most frequent class of the validation set, for a classification.
+    pub majority: Option<f64>,
     /// Scores of the whole model on validation: fractions.
     pub whole: BTreeMap<String, f64>,
     /// Every span.

@@ -1,5 +1,6 @@
 //! What runs show. So far what is written of them, all that figures and tables will ever read: a [`RunRecord`] of each run,
-//! an [`AblationRecord`] of its adapters' removal, a [`StreamRecord`] of several tasks one after the other.
+//! an [`AblationRecord`] of its adapters' removal, a [`StreamRecord`] of several tasks one after the other, and an
+//! [`ExperimentRecord`] that says which of them belong together.
 //!
 //! This crate does not know Burn, so that it builds in seconds.
 //!
@@ -14,9 +15,11 @@
 //! ```
 
 mod ablation;
+mod experiment;
 mod record;
 mod stream;
 
 pub use ablation::{AblationRecord, SpanScore};
+pub use experiment::{ExperimentRecord, FailedRun};
 pub use record::{Best, Epoch, Measured, Params, RunRecord, SCHEMA, Status};
 pub use stream::{Recall, Stage, StreamRecord};

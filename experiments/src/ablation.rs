@@ -21,8 +21,9 @@ pub struct Ablation {
 }
 
 impl Ablation {
-    /// What is written of it. Changes are those of accuracy, as in the paper, where the task has one.
-    pub fn record(&self, task: &str, kind: TaskKind) -> AblationRecord {
+    /// What is written of it. Changes are those of accuracy, as in the paper, where the task has one; `majority` is the
+    /// accuracy of the most frequent class.
+    pub fn record(&self, task: &str, kind: TaskKind, majority: Option<f64>) -> AblationRecord {
         let metric = match kind {
             TaskKind::Regression => Metric::Spearman,
             TaskKind::Span => Metric::AnswerF1,
@@ -42,6 +43,7 @@ impl Ablation {
             metric: metric.to_string(),
             // Every layer is the first of a span that is the layer alone.
             layers: self.without.keys().filter(|span| span.first() == span.last()).count(),
+            majority,
             whole: named(&self.whole),
             spans: spans.collect(),
             layer_passes: self.layer_passes,

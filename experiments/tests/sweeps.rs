@@ -101,6 +101,9 @@ fn several_processes_do_what_one_does_and_nothing_twice() {
     let runs = one["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 2 * 2 + 2, "two sizes and one k, two seeds each");
     assert!(runs.iter().all(|run| run["config"]["epochs"] == 1), "quick is the default");
+    let kept: Value = serde_json::from_slice(&fs::read(place.path("one/experiments/own.json")).unwrap()).unwrap();
+    let ids: Vec<_> = runs.iter().map(|run| run["id"].clone()).collect();
+    assert_eq!((&kept["runs"], &kept["planned"], &kept["kind"]), (&json!(ids), &json!(6), &json!("train")));
     place.run(&["--runs", "two", "--jobs", "2"]);
     assert_eq!(contents(&place.path("one")), contents(&place.path("two")));
 

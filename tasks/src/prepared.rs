@@ -11,7 +11,7 @@ use crate::{
     TaskKind, TaskModel, TokenCache, TokeniseError, Tokenised, WindowConfig, Windows, best_answers, evaluate,
     evaluate_answers,
     inference::{forward, outputs_from},
-    loss,
+    loss, majority_accuracy,
 };
 
 /// What is to be found for each sequence of a training set.
@@ -197,6 +197,14 @@ impl EvaluationSet {
     /// The same set with what the model's frozen layers say of it, which are then no longer computed.
     pub fn with_prefix(self, prefix: FrozenPrefix) -> Self {
         Self { prefix: Some(Arc::new(prefix)), ..self }
+    }
+
+    /// The accuracy of always naming the most frequent class, for a classification.
+    pub fn majority_accuracy(&self) -> Option<f64> {
+        match &self.answers {
+            Answers::Texts { kind: TaskKind::Classification, examples, .. } => Some(majority_accuracy(examples)),
+            _ => None,
+        }
     }
 
     /// The word pieces of all sequences.

@@ -33,7 +33,7 @@ pub fn run(args: &AblateArgs) -> Result<()> {
     let set = EvaluationSet::texts(&dataset, &dataset.validation, tokenizer, saved.max_length(), &cache)?;
     let ablation = ablate_spans(saved.model(), &set, &saved.backbone.config, saved.batch_size(), saved.device())?;
 
-    let report = ablation.record(&dataset.task, saved.kind);
+    let report = ablation.record(&dataset.task, saved.kind, set.majority_accuracy());
     print(&report, args.json, || text(&report))
 }
 

@@ -1,8 +1,8 @@
 //! `run`: an experiment, all its runs.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
-use analysis::{AblationRecord, Recall, RunRecord, SCHEMA, StreamRecord};
+use analysis::{AblationRecord, ExperimentRecord, FailedRun, Recall, RunRecord, SCHEMA, StreamRecord};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde::{Serialize, Serializer};
@@ -101,6 +101,8 @@ struct Plan<'a> {
     experiment: &'a str,
     kind: Kind,
     scale: Scale,
+    /// Tasks whose data is not there.
+    missing: &'a [&'static str],
     runs: &'a [RunConfig],
 }
 
@@ -127,8 +129,9 @@ pub fn run(args: &RunArgs) -> Result<()> {
     let mut tasks: Vec<&str> = runs.iter().map(|run| run.task.as_str()).collect();
     tasks.dedup();
     tasks.into_iter().try_for_each(|task| args.files.check(task))?;
+    let (name, kind) = (experiment.name.clone(), experiment.kind);
+    let plan = Plan { experiment: &name, kind, scale: args.scale, missing: &missing, runs: &runs };
     if args.dry_run {
-        let plan = Plan { experiment: &experiment.name, kind: experiment.kind, scale: args.scale, runs: &runs };
         return print(&plan, args.json, || plan_text(&plan));
     }
     let every = Duration::try_from_secs_f64(args.checkpoint_every).context("--checkpoint-every")?;
@@ -162,6 +165,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
             report.stream(&workplace, &runs)?;
         }
     }
+    write_json(&args.runs.join("experiments").join(format!("{}.json", report.experiment)), &report.record(&plan))?;
     print(&report, args.json, || report.text())?;
     match report.failed.len() {
         0 => Ok(()),
@@ -210,7 +214,7 @@ impl Report {
                     let set = runner.validation(config, &backbone)?;
                     let batch_size = 2 * config.batch_size;
                     let ablation = ablate_spans(&model, &set, &backbone.config, batch_size, runner.device())?;
-                    let ablation = ablation.record(&task, kind);
+                    let ablation = ablation.record(&task, kind, set.majority_accuracy());
                     write_json(&path, &ablation)?;
                     ablation
                 }
@@ -242,6 +246,26 @@ impl Report {
             }
         }
         Ok(())
+    }
+
+    /// Which runs belong to the experiment.
+    fn record(&self, plan: &Plan<'_>) -> ExperimentRecord {
+        let name = |value: &dyn fmt::Debug| format!("{value:?}").to_lowercase();
+        let streamed = self.streams.iter().flat_map(|stream| &stream.stages).map(|stage| stage.run.clone());
+        let failed =
+            self.failed.iter().map(|failure| FailedRun { run: failure.run.clone(), error: failure.error.clone() });
+        ExperimentRecord {
+            schema: SCHEMA,
+            name: self.experiment.clone(),
+            about: self.about.clone(),
+            kind: name(&plan.kind),
+            scale: name(&plan.scale),
+            planned: plan.runs.len(),
+            runs: self.runs.values().map(|record| record.id.clone()).chain(streamed).collect(),
+            streams: self.streams.iter().map(|stream| stream.id.clone()).collect(),
+            failed: failed.collect(),
+            missing: plan.missing.iter().map(|task| task.to_string()).collect(),
+        }
     }
 
     fn text(&self) -> String {
