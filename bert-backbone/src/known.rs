@@ -1,6 +1,6 @@
 //! Backbones known by name: their published shapes and where their weights come from.
 
-use crate::BertConfig;
+use crate::{BertConfig, nano};
 
 /// A backbone that can be named instead of given as a folder.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub struct KnownBackbone {
 /// Where weights come from.
 #[derive(Clone, Debug)]
 pub enum Source {
+    /// This program carries it.
+    Embedded,
     /// A model of the Hugging Face hub.
     Hub {
         /// `owner/name`, or a bare name.
@@ -56,7 +58,14 @@ pub fn known_backbones() -> Vec<KnownBackbone> {
     let base = || BertConfig::new(768, 12, 12);
     let large = || BertConfig::new(1024, 24, 16);
     let multilingual = BertConfig { vocab_size: 119547, ..base() };
-    vec![
+    let nano = serde_json::from_str(nano::CONFIG).map(|config| KnownBackbone {
+        name: "nano",
+        config,
+        pooler: false,
+        source: Source::Embedded,
+        note: "knows only the built-in language; for the synthetic tasks",
+    });
+    let mut known = vec![
         KnownBackbone {
             name: "minilm-l6",
             config: BertConfig::new(384, 6, 12),
@@ -73,7 +82,10 @@ pub fn known_backbones() -> Vec<KnownBackbone> {
         hub("bert-base-multilingual-cased", "google-bert/bert-base-multilingual-cased", multilingual, ""),
         hub("bert-large-uncased", "google-bert/bert-large-uncased", large(), "the paper's GLUE backbone"),
         hub("bert-large-cased", "google-bert/bert-large-cased", cased(large()), ""),
-    ]
+    ];
+    // A test makes sure that it can be read.
+    known.splice(0..0, nano);
+    known
 }
 
 impl KnownBackbone {
@@ -110,5 +122,6 @@ mod tests {
             assert_eq!(KnownBackbone::find(known.name).unwrap().config, known.config);
         }
         assert!(KnownBackbone::find("bert-base").is_none());
+        assert!(KnownBackbone::find("nano").is_some());
     }
 }

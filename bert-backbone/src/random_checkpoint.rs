@@ -1,12 +1,14 @@
 //! A small checkpoint with random weights, for whatever must run without real ones.
 
-use std::{fs, io, path::Path};
+use std::{io, path::Path};
 
-use adapter_core::{Init, TensorInfo, replace_values, visit_values, write_atomically};
+use adapter_core::{Init, replace_values};
 use burn::{module::Module, tensor::Device};
-use safetensors::{Dtype, tensor::TensorView};
 
-use crate::{Bert, BertConfig, MaskedLmHead, checkpoint::transpose};
+use crate::{
+    Bert, BertConfig, MaskedLmHead,
+    folder::{write_vocabulary, write_weights},
+};
 
 /// A BERT with random weights that can be written in Hugging Face layout.
 #[derive(Clone, Debug)]
@@ -58,28 +60,9 @@ impl RandomCheckpoint {
     /// # Errors
     /// If the files cannot be written, or the configuration describes no network.
     pub fn write(&self, folder: &Path, device: &Device) -> io::Result<()> {
-        fs::create_dir_all(folder)?;
-        let config = serde_json::to_string_pretty(&self.config)?;
-        write_atomically(&folder.join("config.json"), config.as_bytes())?;
-        let vocabulary = self.vocabulary.join("\n") + "\n";
-        write_atomically(&folder.join("vocab.txt"), vocabulary.as_bytes())?;
-        let lower_case = br#"{"do_lower_case": true, "tokenizer_class": "BertTokenizer"}"#;
-        write_atomically(&folder.join("tokenizer_config.json"), lower_case)?;
-
-        let mut tensors = Vec::new();
+        write_vocabulary(folder, &self.config, &self.vocabulary)?;
         let (bert, masked_lm) = self.modules(device).map_err(io::Error::other)?;
-        collect(&bert, "bert.", &mut tensors);
-        collect(&masked_lm, "cls.predictions.", &mut tensors);
-        let views: Result<Vec<_>, _> = tensors
-            .iter()
-            .map(|(name, shape, values)| {
-                let bytes = bytemuck::cast_slice(values);
-                TensorView::new(Dtype::F32, shape.clone(), bytes).map(|view| (name, view))
-            })
-            .collect();
-        let metadata = [("format".to_owned(), "pt".to_owned())].into();
-        let bytes = views.and_then(|views| safetensors::serialize(views, Some(metadata))).map_err(io::Error::other)?;
-        write_atomically(&folder.join("model.safetensors"), &bytes)
+        write_weights(folder, &bert, &masked_lm)
     }
 
     /// The network and its masked-LM head, every tensor random: biases are not 0 and scales not 1.
@@ -103,21 +86,6 @@ fn unsettle<M: Module>(module: M, prefix: &str, init: Init, device: &Device) -> 
         let noise = init.truncated_normal(name, [length], 0.1, device).val();
         Some((noise + centre).into_data().iter::<f32>().collect())
     })
-}
-
-/// Adds the tensors of `module` in PyTorch's layout.
-fn collect<M: Module>(module: &M, prefix: &str, tensors: &mut Vec<(String, Vec<usize>, Vec<f32>)>) {
-    let mut add = |tensor: TensorInfo, values: Vec<f32>| {
-        let name = format!("{prefix}{}", tensor.name);
-        match tensor.shape[..] {
-            // Burn's Linear has [in, out], PyTorch's [out, in].
-            [rows, columns] if tensor.holder == "Linear" => {
-                tensors.push((name, vec![columns, rows], transpose(&values, rows, columns)));
-            }
-            _ => tensors.push((name, tensor.shape, values)),
-        }
-    };
-    visit_values(module, |_| true, &mut add);
 }
 
 fn small_vocabulary() -> Vec<String> {

@@ -40,6 +40,23 @@ pub enum Scale {
     Paper,
 }
 
+/// Which tasks an experiment is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Tasks {
+    /// The paper's, from their files
+    Paper,
+    /// Those over the built-in language that take their place
+    Synthetic,
+}
+
+impl Tasks {
+    /// The default for a backbone: `nano` knows only the built-in language.
+    pub fn of_backbone(name: &str) -> Self {
+        if name == "nano" { Tasks::Synthetic } else { Tasks::Paper }
+    }
+}
+
 /// What is done with the runs of an experiment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -66,6 +83,9 @@ struct ExperimentFile {
     /// What differs at quick scale; a series can have its own.
     #[serde(default)]
     quick: Keys,
+    /// What differs on synthetic tasks at quick scale; a series can have its own.
+    #[serde(default)]
+    synthetic: Keys,
     /// What all have in common.
     #[serde(flatten)]
     keys: Keys,
@@ -80,6 +100,8 @@ pub struct Experiment {
     pub about: String,
     /// What is done with its runs.
     pub kind: Kind,
+    /// Which tasks it is about.
+    pub tasks: Tasks,
     /// Keys by series; a list is a grid.
     series: Vec<Keys>,
 }
@@ -100,7 +122,7 @@ impl Experiment {
     ///
     /// # Errors
     /// If there is no such experiment, or it says what makes no sense.
-    pub fn load(name: &str, scale: Scale, above: &[&Keys]) -> Result<Self> {
+    pub fn load(name: &str, scale: Scale, tasks: Tasks, above: &[&Keys]) -> Result<Self> {
         let (text, name) = match PRESETS.iter().find(|(preset, _)| *preset == name) {
             Some((_, text)) => (text.to_string(), name.to_owned()),
             None if name.contains(['.', '/']) => {
@@ -115,30 +137,37 @@ impl Experiment {
                 }
             }
         };
-        Self::parse(&text, &name, scale, above).with_context(|| format!("experiment `{name}`"))
+        Self::parse(&text, &name, scale, tasks, above).with_context(|| format!("experiment `{name}`"))
     }
 
-    fn parse(text: &str, name: &str, scale: Scale, above: &[&Keys]) -> Result<Self> {
+    fn parse(text: &str, name: &str, scale: Scale, tasks: Tasks, above: &[&Keys]) -> Result<Self> {
         let file: ExperimentFile = serde_json::from_value(Value::Object(layers::parse(text)?))?;
-        let quick = |keys: Keys| if scale == Scale::Quick { keys } else { Keys::new() };
-        let (common, defaults) = (quick(file.quick), layers::defaults()?);
+        let defaults = layers::defaults()?;
+        let (is_quick, is_synthetic) = (scale == Scale::Quick, scale == Scale::Quick && tasks == Tasks::Synthetic);
+        let only = |applies: bool, keys: Keys| if applies { keys } else { Keys::new() };
+        let (quick, synthetic) = (only(is_quick, file.quick), only(is_synthetic, file.synthetic));
         let check = |keys: &Keys| keys.iter().try_for_each(|(key, value)| layers::check(key, value, name));
-        check(&file.keys)?;
-        check(&common)?;
+        [&file.keys, &quick, &synthetic].into_iter().try_for_each(check)?;
         let series = if file.series.is_empty() { vec![Keys::new()] } else { file.series };
         let series = series.into_iter().map(|mut own| {
-            let own_quick = match own.remove("quick") {
-                Some(Value::Object(keys)) => quick(keys),
-                Some(other) => bail!("quick = {other}: it needs keys"),
-                None => Keys::new(),
+            let mut part = |part: &str| match own.remove(part) {
+                Some(Value::Object(keys)) => Ok(keys),
+                Some(other) => bail!("{part} = {other}: it needs keys"),
+                None => Ok(Keys::new()),
             };
-            check(&own)?;
-            check(&own_quick)?;
-            let mut merged = vec![&defaults, &file.keys, &common, &own, &own_quick];
+            let (own_quick, own_synthetic) = (only(is_quick, part("quick")?), only(is_synthetic, part("synthetic")?));
+            [&own, &own_quick, &own_synthetic].into_iter().try_for_each(check)?;
+            let mut merged = vec![&defaults, &file.keys, &quick, &synthetic, &own, &own_quick, &own_synthetic];
             merged.extend(above);
             layers::merge(&merged)
         });
-        Ok(Self { name: name.to_owned(), about: file.about, kind: file.kind, series: series.collect::<Result<_>>()? })
+        Ok(Self {
+            name: name.to_owned(),
+            about: file.about,
+            kind: file.kind,
+            tasks,
+            series: series.collect::<Result<_>>()?,
+        })
     }
 
     /// The backbone that all runs share.
@@ -168,7 +197,7 @@ impl Experiment {
             let mut points = vec![Keys::new()];
             for (key, value) in keys {
                 let values = match (key.as_str(), value) {
-                    ("task", value) => task_names(value, data, &mut grid.missing)?,
+                    ("task", value) => task_names(value, self.tasks, data, &mut grid.missing)?,
                     ("k", Value::String(all)) if all == "all" => {
                         (1..=network.num_hidden_layers).map(Value::from).collect()
                     }
@@ -218,7 +247,7 @@ impl Experiment {
 }
 
 /// The tasks of a value: names, or suites with those of their tasks whose data is there.
-fn task_names(value: &Value, data: Option<&Path>, missing: &mut Vec<&'static str>) -> Result<Vec<Value>> {
+fn task_names(value: &Value, which: Tasks, data: Option<&Path>, missing: &mut Vec<&'static str>) -> Result<Vec<Value>> {
     let named = match value {
         Value::Array(list) => list.clone(),
         value => vec![value.clone()],
@@ -227,9 +256,15 @@ fn task_names(value: &Value, data: Option<&Path>, missing: &mut Vec<&'static str
     for name in named {
         let suite = [Suite::Glue, Suite::Additional].into_iter().find(|suite| name == suite.to_string().as_str());
         let Some(suite) = suite else {
-            names.push(name);
+            let stand_in = name.as_str().and_then(|name| Task::find(name).ok()?.stand_in());
+            names.push(stand_in.filter(|_| which == Tasks::Synthetic).map_or(name, |task| task.name.into()));
             continue;
         };
+        if which == Tasks::Synthetic {
+            let stand_in = |task: Task| Some(task.stand_in()?.name.into());
+            names.extend(tasks().into_iter().filter(|task| task.suite == suite).filter_map(stand_in));
+            continue;
+        }
         // The paper leaves WNLI out (§3.2).
         for task in tasks().into_iter().filter(|task| task.suite == suite && task.name != "wnli") {
             match data.is_some_and(|data| task.is_present(data)) {

@@ -72,7 +72,8 @@ pub struct Options {
     /// Take each step's examples in so many parts, to save memory; their gradients are averaged [default: 1]
     #[arg(long, value_name = "PARTS")]
     pub accumulate: Option<usize>,
-    /// Longest sequence in tokens; questions are always read in windows of up to 384 [default: 128]
+    /// Longest sequence in tokens; questions are always read in windows of up to 384 [default: 128, or
+    /// what the backbone takes]
     #[arg(long, value_name = "TOKENS")]
     pub max_length: Option<usize>,
     /// Decides initial values, order and dropout [default: 0]
@@ -144,8 +145,8 @@ impl Options {
         {
             ensure!(value != Some(0), "{name} 0: at least 1 is needed");
         }
-        let max_length = number("max_length", self.max_length)?;
         let longest = network.max_position_embeddings;
+        let max_length = number("max_length", Some(self.max_length.unwrap_or(longest.min(128))))?;
         ensure!(max_length <= longest, "max_length {max_length}: the backbone takes {longest} at most");
 
         let name = self.tuning.as_deref().context("`tuning` is not set")?;

@@ -106,6 +106,7 @@ impl TaskFiles {
         }
         let task = Task::find(name)?;
         match self.data_dir {
+            _ if !task.needs_data() => Ok(()),
             Some(_) => Ok(()),
             None => bail!("task `{}` needs --data-dir (or ADAPTER_LAB_DATA): the folder with its files", task.name),
         }

@@ -9,7 +9,7 @@ use std::{
 
 use bert_backbone::{BertConfig, RandomCheckpoint};
 use burn::tensor::Device;
-use experiments::{Experiment, PRESETS, Scale, StepLine};
+use experiments::{Experiment, PRESETS, Scale, StepLine, Tasks};
 use rstest::rstest;
 use serde_json::{Map, Value, json};
 
@@ -417,7 +417,7 @@ fn every_preset_has_runs_at_both_scales() {
             } else {
                 vec![&backbone]
             };
-            let experiment = Experiment::load(name, scale, &above).unwrap();
+            let experiment = Experiment::load(name, scale, Tasks::Paper, &above).unwrap();
             let grid = experiment.grid(&network, true, None).unwrap();
             assert!(!grid.runs.is_empty() && !experiment.about.is_empty(), "{name}");
             match name {

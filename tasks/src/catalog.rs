@@ -7,6 +7,7 @@ use crate::{
     additional::{self, Additional},
     glue::{self, Glue},
     source::DataError,
+    synthetic::{self, Synthetic},
 };
 
 /// Which of the paper's experiments a task belongs to.
@@ -18,6 +19,8 @@ pub enum Suite {
     Additional,
     /// Question answering (§3.5).
     Squad,
+    /// Tasks over the built-in language, which need no data.
+    Synthetic,
 }
 
 impl std::fmt::Display for Suite {
@@ -26,6 +29,7 @@ impl std::fmt::Display for Suite {
             Suite::Glue => "glue",
             Suite::Additional => "additional",
             Suite::Squad => "squad",
+            Suite::Synthetic => "synthetic",
         })
     }
 }
@@ -45,6 +49,8 @@ pub struct Task {
     pub classes: Option<usize>,
     /// The paper's epochs of fine-tuning and of adapters, where it gives them for the task.
     pub paper_epochs: Option<[usize; 2]>,
+    /// The paper's task whose place a synthetic one takes.
+    pub stands_for: Option<&'static str>,
     source: Source,
 }
 
@@ -53,6 +59,7 @@ enum Source {
     Glue(Glue),
     Additional(Additional),
     Squad(SquadVersion),
+    Synthetic(Synthetic),
 }
 
 /// A task's data, by its kind.
@@ -104,6 +111,7 @@ pub fn tasks() -> Vec<Task> {
         },
         classes: (!glue.labels.is_empty()).then_some(glue.labels.len()),
         paper_epochs: None,
+        stands_for: None,
         source: Source::Glue(glue),
     });
     let additional = additional::TASKS.iter().map(|&(name, additional)| Task {
@@ -113,6 +121,7 @@ pub fn tasks() -> Vec<Task> {
         metric: Metric::Accuracy,
         classes: Some(additional.classes),
         paper_epochs: Some(additional.epochs),
+        stands_for: None,
         source: Source::Additional(additional),
     });
     let squad = [("squad", SquadVersion::V1), ("squad-v2", SquadVersion::V2)].map(|(name, version)| Task {
@@ -122,9 +131,20 @@ pub fn tasks() -> Vec<Task> {
         metric: Metric::AnswerF1,
         classes: None,
         paper_epochs: None,
+        stands_for: None,
         source: Source::Squad(version),
     });
-    glue.chain(additional).chain(squad).collect()
+    let synthetic = synthetic::TASKS.iter().map(|&(name, task)| Task {
+        name,
+        suite: Suite::Synthetic,
+        kind: task.kind,
+        metric: task.metric,
+        classes: (!task.labels.is_empty()).then_some(task.labels.len()),
+        paper_epochs: None,
+        stands_for: Some(task.stands_for),
+        source: Source::Synthetic(task),
+    });
+    glue.chain(additional).chain(squad).chain(synthetic).collect()
 }
 
 impl Task {
@@ -147,7 +167,18 @@ impl Task {
             Source::Glue(glue) => glue.files(data),
             Source::Additional(additional) => additional.files(data),
             Source::Squad(version) => version.files(data).into(),
+            Source::Synthetic(_) => Vec::new(),
         }
+    }
+
+    /// Whether it needs a data folder at all.
+    pub fn needs_data(&self) -> bool {
+        self.suite != Suite::Synthetic
+    }
+
+    /// The task over the built-in language that takes its place.
+    pub fn stand_in(&self) -> Option<Task> {
+        tasks().into_iter().find(|task| task.stands_for == Some(self.name))
     }
 
     /// Whether all its files are there.
@@ -167,6 +198,7 @@ impl Task {
             Source::Glue(glue) => glue.load(self.name, data).map(TaskData::Texts),
             Source::Additional(additional) => additional.load(self.name, data).map(TaskData::Texts),
             Source::Squad(version) => Questions::load(version, data).map(TaskData::Questions),
+            Source::Synthetic(task) => Ok(task.load(self.name)),
         }
     }
 }
@@ -186,7 +218,7 @@ mod tests {
     #[test]
     fn names_are_unique_and_found_in_any_case() {
         let names: BTreeSet<_> = tasks().iter().map(|task| task.name).collect();
-        assert_eq!(names.len(), 10 + 17 + 2);
+        assert_eq!(names.len(), 10 + 17 + 2 + 12);
         assert_eq!(Task::find("CoLA").unwrap().name, "cola");
         assert_eq!(Task::find("SST-2").unwrap().name, "sst-2");
     }

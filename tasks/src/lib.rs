@@ -43,6 +43,7 @@ pub mod shuffle;
 mod source;
 mod squad;
 mod submission;
+pub mod synthetic;
 mod tokenised;
 mod windows;
 

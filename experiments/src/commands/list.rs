@@ -13,7 +13,7 @@ use super::{grouped, print, table};
 use crate::{
     backbones::CacheArgs,
     device::{DEVICES, DeviceName},
-    experiment::{Experiment, PRESETS, Scale},
+    experiment::{Experiment, PRESETS, Scale, Tasks},
 };
 
 /// List what there is to choose from
@@ -98,7 +98,7 @@ struct PresetRow {
 
 fn presets(args: &ListArgs) -> Result<()> {
     let load = |(name, _): &(&str, &str)| {
-        let Experiment { name, about, .. } = Experiment::load(name, Scale::Paper, &[])?;
+        let Experiment { name, about, .. } = Experiment::load(name, Scale::Paper, Tasks::Paper, &[])?;
         Ok(PresetRow { name, about })
     };
     let list: Vec<PresetRow> = PRESETS.iter().map(load).collect::<Result<_>>()?;
@@ -134,6 +134,7 @@ fn backbones(args: &ListArgs) -> Result<()> {
             parameters: Bert::random(&known.config, Init::new(0), &device)?.num_params(),
             fetched: fetcher.find(known.name).is_ok(),
             source: match known.source {
+                Source::Embedded => "built in".to_owned(),
                 Source::Hub { repository } => format!("hub: {repository}"),
                 Source::Wheel { package, version, .. } => format!("pip: {package}=={version}"),
             },

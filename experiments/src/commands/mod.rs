@@ -8,6 +8,9 @@ mod fill_mask;
 mod list;
 mod params;
 mod predict;
+mod pretrain;
+mod report;
+mod reproduce;
 mod run;
 mod train;
 
@@ -21,19 +24,22 @@ use crate::sweep;
 
 /// Parameter-efficient transfer learning on a frozen BERT: adapters, their rivals, and what they cost.
 #[derive(Debug, Parser)]
-#[command(name = "adapter-lab", version, arg_required_else_help = true)]
+#[command(name = "adapter-lab", version, after_help = "Without a command: reproduce, on the embedded default.")]
 pub struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
     Train(Box<train::TrainArgs>),
     Run(Box<run::RunArgs>),
+    Reproduce(Box<reproduce::ReproduceArgs>),
+    Report(report::ReportArgs),
     /// Take runs from standard input (`run --jobs` starts this)
     #[command(hide = true)]
     Work,
+    Pretrain(pretrain::PretrainArgs),
     Params(params::ParamsArgs),
     Encode(encode::EncodeArgs),
     FillMask(fill_mask::FillMaskArgs),
@@ -49,10 +55,14 @@ enum Command {
 /// # Errors
 /// If the command fails; the message says what was wrong, where, and what to do.
 pub fn run(cli: Cli) -> Result<()> {
-    match cli.command {
+    let Some(command) = cli.command else { return run(Cli::try_parse_from(["adapter-lab", "reproduce"])?) };
+    match command {
         Command::Train(args) => train::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Work => sweep::work(io::BufReader::new(io::stdin()), io::stdout()),
+        Command::Pretrain(args) => pretrain::run(&args),
         Command::Params(args) => params::run(&args),
         Command::Encode(args) => encode::run(&args),
         Command::FillMask(args) => fill_mask::run(&args),

@@ -1,0 +1,183 @@
+//! A folder of runs, read whole.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, de::DeserializeOwned};
+
+use crate::{AblationRecord, ExperimentRecord, RunRecord, SCHEMA, StreamRecord, setup::Run};
+
+/// All records of a folder of runs. What cannot be read is a [`Problem`], not an error: the rest can still be shown.
+#[derive(Clone, Debug, Default)]
+pub struct Store {
+    /// The folder.
+    pub folder: PathBuf,
+    pub(crate) runs: BTreeMap<String, Run>,
+    pub(crate) ablations: BTreeMap<String, AblationRecord>,
+    pub(crate) streams: BTreeMap<String, StreamRecord>,
+    pub(crate) experiments: BTreeMap<String, ExperimentRecord>,
+    /// Folders of runs that have no record yet.
+    pub unfinished: Vec<String>,
+    /// What could not be read.
+    pub problems: Vec<Problem>,
+}
+
+/// A file that could not be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file, seen from the store's folder.
+    pub file: String,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// A folder that cannot be read at all.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It is not there.
+    #[error("there is no folder {}: give --runs the folder of `adapter-lab run` (it makes one called `runs`)", .0.display())]
+    Missing(PathBuf),
+    /// It is there, but cannot be read.
+    #[error("cannot read {}: {source}", folder.display())]
+    Unreadable {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// What is in `experiments/`, `streams/` or a folder of logs is no run.
+const NOT_RUNS: [&str; 3] = ["experiments", "streams", "logs"];
+
+/// What a run leaves in its folder before its record.
+const TRACES: [&str; 4] = ["lock", "steps.jsonl", "checkpoint.safetensors", "v.safetensors"];
+
+impl Store {
+    /// Reads every record under `folder`.
+    ///
+    /// # Errors
+    /// If the folder is not there or cannot be read. An empty one is no error.
+    pub fn read(folder: &Path) -> Result<Self, StoreError> {
+        let unreadable = |source| StoreError::Unreadable { folder: folder.to_owned(), source };
+        let entries = match fs::read_dir(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(StoreError::Missing(folder.to_owned()));
+            }
+            entries => entries.map_err(unreadable)?,
+        };
+        let mut store = Store { folder: folder.to_owned(), ..Store::default() };
+        let mut names: Vec<String> = Vec::new();
+        for entry in entries {
+            names.push(entry.map_err(unreadable)?.file_name().to_string_lossy().into_owned());
+        }
+        names.sort();
+        for name in names.iter().filter(|name| !NOT_RUNS.contains(&name.as_str())) {
+            store.read_run(name);
+        }
+        for file in json_files(&folder.join("streams")) {
+            if let Some(stream) = store.read_record::<StreamRecord>(&format!("streams/{file}")) {
+                store.streams.insert(stream.id.clone(), stream);
+            }
+        }
+        for file in json_files(&folder.join("experiments")) {
+            if let Some(experiment) = store.read_record::<ExperimentRecord>(&format!("experiments/{file}")) {
+                store.experiments.insert(experiment.name.clone(), experiment);
+            }
+        }
+        Ok(store)
+    }
+
+    fn read_run(&mut self, name: &str) {
+        let folder = self.folder.join(name);
+        if !folder.join("record.json").exists() {
+            if TRACES.iter().any(|trace| folder.join(trace).exists()) {
+                self.unfinished.push(name.to_owned());
+            }
+            return;
+        }
+        let file = format!("{name}/record.json");
+        let Some(record) = self.read_record::<RunRecord>(&file) else { return };
+        match Run::new(record) {
+            Ok(run) => {
+                // A run is known by its folder, as the experiments' lists name it.
+                self.runs.insert(name.to_owned(), run);
+            }
+            Err(key) => self.problem(file, format!("its configuration has no usable `{key}`")),
+        }
+        if folder.join("ablation.json").exists()
+            && let Some(ablation) = self.read_record::<AblationRecord>(&format!("{name}/ablation.json"))
+        {
+            self.ablations.insert(name.to_owned(), ablation);
+        }
+    }
+
+    /// A record, if it can be read and is of a form that this program knows.
+    fn read_record<T: DeserializeOwned>(&mut self, file: &str) -> Option<T> {
+        #[derive(Deserialize)]
+        struct Form {
+            schema: u32,
+        }
+        let bytes = match fs::read(self.folder.join(file)) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                self.problem(file.to_owned(), error.to_string());
+                return None;
+            }
+        };
+        // A newer record may have any other form: its version alone is read first.
+        let problem = match serde_json::from_slice::<Form>(&bytes) {
+            Ok(form) if form.schema > SCHEMA => format!(
+                "written by a newer adapter-lab (form {}; this one reads up to {SCHEMA}): use that version, or a newer one",
+                form.schema
+            ),
+            Ok(_) => match serde_json::from_slice(&bytes) {
+                Ok(record) => return Some(record),
+                Err(error) => format!("cannot be read: {error}"),
+            },
+            Err(error) => format!("cannot be read: {error}"),
+        };
+        self.problem(file.to_owned(), problem);
+        None
+    }
+
+    fn problem(&mut self, file: String, what: String) {
+        self.problems.push(Problem { file, what });
+    }
+
+    /// How many runs are finished and readable.
+    pub fn finished(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// The readable runs of an experiment, in its order, each once.
+    pub(crate) fn runs_of(&self, experiment: &str) -> Vec<&Run> {
+        let mut seen = BTreeSet::new();
+        let ids = self.experiments.get(experiment).map(|record| record.runs.as_slice()).unwrap_or_default();
+        ids.iter().filter(|id| seen.insert(id.as_str())).filter_map(|id| self.runs.get(id)).collect()
+    }
+
+    /// The ablations of an experiment's runs.
+    pub(crate) fn ablations_of(&self, experiment: &str) -> Vec<&AblationRecord> {
+        let ids = self.experiments.get(experiment).map(|record| record.runs.as_slice()).unwrap_or_default();
+        ids.iter().filter_map(|id| self.ablations.get(id)).collect()
+    }
+
+    /// The streams of an experiment.
+    pub(crate) fn streams_of(&self, experiment: &str) -> Vec<&StreamRecord> {
+        let ids = self.experiments.get(experiment).map(|record| record.streams.as_slice()).unwrap_or_default();
+        ids.iter().filter_map(|id| self.streams.get(id)).collect()
+    }
+}
+
+/// Names of the JSON files in a folder, which need not be there.
+fn json_files(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".json")).collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,297 @@
+//! A table, and its forms: Markdown, CSV, LaTeX and HTML.
+
+use crate::{axis::minus, select::Estimate, svg::escape};
+
+/// What stands in a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// A text.
+    Text(String),
+    /// A number, its standard error where there is one, and its decimals.
+    Number(f64, Option<f64>, usize),
+    /// Nothing yet.
+    Gap,
+    /// Nothing to say.
+    Empty,
+}
+
+impl Cell {
+    /// A text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Cell::Text(text.into())
+    }
+
+    /// A number, or a gap.
+    pub fn number(value: Option<f64>, decimals: usize) -> Self {
+        value.map_or(Cell::Gap, |value| Cell::Number(value, None, decimals))
+    }
+
+    /// Mean and standard error, or a gap.
+    pub fn estimate(estimate: Option<Estimate>) -> Self {
+        estimate.map_or(Cell::Gap, |Estimate { mean, sem, .. }| Cell::Number(mean, sem, 1))
+    }
+
+    fn plain(&self) -> String {
+        match self {
+            Cell::Text(text) => text.clone(),
+            Cell::Number(value, None, 0) => grouped(*value),
+            Cell::Number(value, None, decimals) => minus(&format!("{value:.decimals$}")),
+            Cell::Number(value, Some(sem), decimals) => {
+                minus(&format!("{value:.decimals$}")) + &format!(" ± {sem:.decimals$}")
+            }
+            Cell::Gap => "—".to_owned(),
+            Cell::Empty => String::new(),
+        }
+    }
+
+    fn is_number(&self) -> bool {
+        !matches!(self, Cell::Text(_))
+    }
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// The name of its files.
+    pub name: &'static str,
+    /// What it is called.
+    pub title: String,
+    /// Its columns.
+    pub head: Vec<String>,
+    /// Its rows, each as long as `head`.
+    pub rows: Vec<Vec<Cell>>,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+    /// Why there is nothing in it.
+    pub gap: Option<String>,
+}
+
+impl Table {
+    /// A table without rows.
+    pub fn missing(name: &'static str, title: &str, why: String) -> Self {
+        Self { name, title: title.to_owned(), head: Vec::new(), rows: Vec::new(), notes: Vec::new(), gap: Some(why) }
+    }
+
+    /// As Markdown.
+    pub fn markdown(&self) -> String {
+        let safe = |text: &str| {
+            let mut safe = String::new();
+            for c in text.chars() {
+                match c {
+                    '\\' | '|' | '*' | '_' | '`' | '[' | ']' => safe.extend(['\\', c]),
+                    '<' => safe.push_str("&lt;"),
+                    '>' => safe.push_str("&gt;"),
+                    '&' => safe.push_str("&amp;"),
+                    c if c.is_control() => safe.push(' '),
+                    c => safe.push(c),
+                }
+            }
+            safe
+        };
+        let mut text = format!("**{}**\n\n", safe(&self.title));
+        if let Some(why) = &self.gap {
+            return text + &format!("{}\n", safe(why));
+        }
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        text += &line(self.head.iter().map(|name| safe(name)).collect());
+        let rule = |column| if self.is_numeric(column) { "---:" } else { "---" };
+        text += &line((0..self.head.len()).map(|column| rule(column).to_owned()).collect());
+        for row in &self.rows {
+            text += &line(row.iter().map(|cell| safe(&cell.plain())).collect());
+        }
+        for note in &self.notes {
+            text += &format!("\n{}\n", safe(note));
+        }
+        text
+    }
+
+    /// As CSV: numbers in full, standard errors in columns of their own. A gap is an empty cell.
+    pub fn csv(&self) -> String {
+        let quoted = |text: &str| match text.contains([',', '"', '\n', '\r']) {
+            true => format!("\"{}\"", text.replace('"', "\"\"")),
+            false => text.to_owned(),
+        };
+        if let Some(why) = &self.gap {
+            return format!("gap\n{}\n", quoted(why));
+        }
+        let in_full = |value: f64| {
+            let text = format!("{value:.4}");
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        };
+        let errors: Vec<bool> = (0..self.head.len())
+            .map(|column| self.rows.iter().any(|row| matches!(row[column], Cell::Number(_, Some(_), _))))
+            .collect();
+        let mut lines: Vec<Vec<String>> = vec![Vec::new()];
+        for (name, &error) in self.head.iter().zip(&errors) {
+            lines[0].push(quoted(name));
+            if error {
+                lines[0].push(quoted(&format!("{name} s.e.m.")));
+            }
+        }
+        for row in &self.rows {
+            let mut line = Vec::new();
+            for (cell, &error) in row.iter().zip(&errors) {
+                let (value, sem) = match cell {
+                    Cell::Text(text) => (quoted(text), None),
+                    Cell::Number(value, sem, _) => (in_full(*value), *sem),
+                    Cell::Gap | Cell::Empty => (String::new(), None),
+                };
+                line.push(value);
+                if error {
+                    line.push(sem.map(in_full).unwrap_or_default());
+                }
+            }
+            lines.push(line);
+        }
+        lines.into_iter().map(|line| line.join(",") + "\n").collect()
+    }
+
+    /// As a LaTeX table that needs no package.
+    pub fn latex(&self) -> String {
+        let title = latex(&self.title);
+        if let Some(why) = &self.gap {
+            return format!("% {}\n\\emph{{{}}}\n", title.replace('\n', " "), latex(why));
+        }
+        let columns: String =
+            (0..self.head.len()).map(|column| if self.is_numeric(column) { 'r' } else { 'l' }).collect();
+        let line = |cells: Vec<String>| format!("    {} \\\\\n", cells.join(" & "));
+        let mut text = format!(
+            "\\begin{{table}}\n  \\centering\n  \\caption{{{title}}}\n  \\begin{{tabular}}{{{columns}}}\n    \\hline\n"
+        );
+        text += &line(self.head.iter().map(|name| latex(name)).collect());
+        text += "    \\hline\n";
+        for row in &self.rows {
+            text += &line(row.iter().map(|cell| latex(&cell.plain())).collect());
+        }
+        text += "    \\hline\n  \\end{tabular}\n";
+        for note in &self.notes {
+            text += &format!("  \\par\\footnotesize {}\n", latex(note));
+        }
+        text + "\\end{table}\n"
+    }
+
+    /// As HTML.
+    pub fn html(&self) -> String {
+        if let Some(why) = &self.gap {
+            return format!("<p class=\"gap\">{}</p>\n", escape(why));
+        }
+        let class = |column| if self.is_numeric(column) { " class=\"n\"" } else { "" };
+        let mut text = "<div class=\"scroll\"><table><thead><tr>".to_owned();
+        for (column, name) in self.head.iter().enumerate() {
+            text += &format!("<th{}>{}</th>", class(column), escape(name));
+        }
+        text += "</tr></thead><tbody>\n";
+        for row in &self.rows {
+            text += "<tr>";
+            for (column, cell) in row.iter().enumerate() {
+                let gap = if *cell == Cell::Gap { " title=\"no runs\"" } else { "" };
+                text += &format!("<td{}{gap}>{}</td>", class(column), escape(&cell.plain()));
+            }
+            text += "</tr>\n";
+        }
+        text += "</tbody></table></div>\n";
+        for note in &self.notes {
+            text += &format!("<p class=\"note\">{}</p>\n", escape(note));
+        }
+        text
+    }
+
+    fn is_numeric(&self, column: usize) -> bool {
+        self.rows.iter().all(|row| row[column].is_number())
+    }
+}
+
+/// A whole number with its digits in groups of three.
+fn grouped(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 && digits.as_bytes()[at - 1].is_ascii_digit() {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    minus(&grouped)
+}
+
+/// Text in LaTeX.
+fn latex(text: &str) -> String {
+    let mut safe = String::new();
+    for c in text.chars() {
+        match c {
+            '\\' => safe.push_str("\\textbackslash{}"),
+            '&' | '%' | '$' | '#' | '_' | '{' | '}' => safe.extend(['\\', c]),
+            '~' => safe.push_str("\\textasciitilde{}"),
+            '^' => safe.push_str("\\textasciicircum{}"),
+            '<' => safe.push_str("\\textless{}"),
+            '>' => safe.push_str("\\textgreater{}"),
+            '±' => safe.push_str("$\\pm$"),
+            '×' => safe.push_str("$\\times$"),
+            '−' => safe.push_str("$-$"),
+            '≤' => safe.push_str("$\\le$"),
+            'σ' => safe.push_str("$\\sigma$"),
+            '—' => safe.push_str("---"),
+            '–' => safe.push_str("--"),
+            c if c.is_control() => safe.push(' '),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn table(task: &str) -> Table {
+        Table {
+            name: "x",
+            title: "A title".to_owned(),
+            head: vec!["task".to_owned(), "score".to_owned()],
+            rows: vec![
+                vec![Cell::text(task), Cell::Number(84.25, Some(0.5), 1)],
+                vec![Cell::text("b"), Cell::Number(-1.0, None, 1)],
+                vec![Cell::text("c"), Cell::Gap],
+            ],
+            notes: vec!["50 % of x_y".to_owned()],
+            gap: None,
+        }
+    }
+
+    #[test]
+    fn every_form_has_values_errors_and_gaps() {
+        let table = table("a");
+        let markdown = table.markdown();
+        assert!(
+            markdown.contains("| task | score |\n| --- | ---: |\n| a | 84.2 ± 0.5 |\n| b | −1.0 |\n| c | — |\n"),
+            "{markdown}"
+        );
+        assert_eq!(table.csv(), "task,score,score s.e.m.\na,84.25,0.5\nb,-1,\nc,,\n");
+        let latex = table.latex();
+        assert!(latex.contains("\\begin{tabular}{lr}") && latex.contains("a & 84.2 $\\pm$ 0.5 \\\\"), "{latex}");
+        assert!(latex.contains("50 \\% of x\\_y"), "{latex}");
+        assert!(table.html().contains("<td class=\"n\" title=\"no runs\">—</td>"));
+    }
+
+    #[rstest]
+    #[case(0.0, "0")]
+    #[case(999.0, "999")]
+    #[case(-1000.0, "−1,000")]
+    #[case(110_001_000.0, "110,001,000")]
+    fn large_numbers_are_in_groups(#[case] value: f64, #[case] text: &str) {
+        assert_eq!(Cell::Number(value, None, 0).plain(), text);
+    }
+
+    #[test]
+    fn hostile_names_stay_text() {
+        let table = table("a|b_c*<script>\\input{x}%$&#~^\",\n");
+        assert!(table.markdown().contains("a\\|b\\_c\\*&lt;script&gt;\\\\input{x}%$&amp;#~^\",  |"));
+        assert!(table.csv().contains("\"a|b_c*<script>\\input{x}%$&#~^\"\",\n\",84.25"));
+        assert!(table.latex().contains(
+            "a|b\\_c*\\textless{}script\\textgreater{}\\textbackslash{}input\\{x\\}\\%\\$\\&\\#\\textasciitilde{}\\textasciicircum{}\","
+        ));
+        assert!(table.html().contains("a|b_c*&lt;script&gt;\\input{x}%$&amp;#~^&quot;, "));
+    }
+}

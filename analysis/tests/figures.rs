@@ -1,0 +1,126 @@
+//! Figures of runs whose numbers are known, read back from their marks.
+
+mod generated;
+
+use std::fs;
+
+use analysis::write_report;
+use generated::{Folder, Spec};
+use serde_json::json;
+
+/// The texts of a figure: what marks say when pointed at, and everything that is written.
+fn read(folder: &Folder, name: &str) -> (Vec<String>, Vec<String>) {
+    let out = folder.path.join("../out");
+    write_report(&folder.path, &out).unwrap();
+    let svg = fs::read_to_string(out.join(format!("figures/{name}.svg"))).unwrap();
+    let document = resvg::usvg::roxmltree::Document::parse(&svg).unwrap();
+    let texts = |tag: &str, within: &str| {
+        let nodes = document.descendants().filter(|node| node.has_tag_name(tag));
+        let nodes = nodes.filter(|node| within.is_empty() || node.parent().is_some_and(|p| p.has_tag_name(within)));
+        nodes.filter_map(|node| node.text()).map(str::to_owned).collect::<Vec<String>>()
+    };
+    let on_marks = texts("title", "g");
+    (on_marks, texts("text", ""))
+}
+
+/// Five tasks: full fine-tuning has 80, adapters 1 to 5 less, the top layer 10 to 50 less.
+fn five_tasks() -> Vec<Spec> {
+    let mut specs = Vec::new();
+    for (number, task) in ["a", "b", "c", "d", "e"].into_iter().enumerate() {
+        let step = (number + 1) as f64;
+        specs.push(Spec::tuned(task, "full", 0.8));
+        specs.push(Spec::tuned(task, "full", 0.2).seed(1));
+        specs.push(Spec::adapters(task, 8, 0.8 - 0.01 * step));
+        specs.push(Spec::adapters(task, 8, 0.1).rate(1e-6));
+        specs.push(Spec::tuned(task, "top-1", 0.8 - 0.1 * step));
+    }
+    specs
+}
+
+#[test]
+fn figs_1_and_3_show_percentiles_across_tasks_relative_to_full_fine_tuning() {
+    let mut folder = Folder::with("fig3", five_tasks());
+    let (marks, texts) = read(&folder, "fig1");
+    let expected = "adapters 8: median −3.0, 20th to 80th percentile −4.2 to −1.8, 354k trained, 5 tasks";
+    assert!(marks.iter().any(|mark| mark == expected), "{marks:?}");
+    assert!(
+        marks.iter().any(|mark| mark.starts_with("top 1: median −30.0, 20th to 80th percentile −42.0 to −18.0")),
+        "{marks:?}"
+    );
+    assert!(texts.contains(&"Validation scores, 5 tasks".to_owned()));
+
+    // Tasks with test scores have a panel of their own, judged by the test score of what validation chose.
+    let tested = [
+        Spec::tuned("t", "full", 0.8).test(0.6),
+        Spec::adapters("t", 8, 0.7).test(0.55),
+        Spec::adapters("t", 8, 0.6).seed(1).test(0.9),
+    ];
+    folder.add("fig3", tested);
+    let (marks, texts) = read(&folder, "fig3");
+    assert!(
+        texts.contains(&"Validation scores, 5 tasks".to_owned()) && texts.contains(&"Test scores, t".to_owned()),
+        "{texts:?}"
+    );
+    assert!(
+        marks.iter().any(|mark| mark.starts_with("adapters 8: median −5.0, 20th to 80th percentile −5.0")),
+        "{marks:?}"
+    );
+    assert!(!read(&folder, "fig1").1.contains(&"Test scores, t".to_owned()));
+}
+
+#[test]
+fn fig4_shows_mean_and_error_of_the_best_run_of_each_seed() {
+    let specs = [
+        Spec::adapters("a", 8, 0.80),
+        Spec::adapters("a", 8, 0.84).seed(1),
+        Spec::adapters("a", 8, 0.30).seed(1).rate(1e-5),
+        Spec::tuned("a", "layer-norm", 0.7),
+        Spec::tuned("b", "full", 0.9).metric("matthews"),
+    ];
+    let (marks, texts) = read(&Folder::with("fig4", specs), "fig4");
+    assert!(
+        marks.iter().any(|mark| mark.starts_with("adapters 8, ") && mark.ends_with(": 82.0 ± 2.0, 2 seeds")),
+        "{marks:?}"
+    );
+    assert!(marks.contains(&"LayerNorm only, 40k trained: 70.0, 1 seed".to_owned()), "{marks:?}");
+    for text in ["a", "b", "validation accuracy × 100", "validation Matthews × 100", "LayerNorm only"] {
+        assert!(texts.contains(&text.to_owned()), "{text}: {texts:?}");
+    }
+}
+
+#[test]
+fn fig6_shows_the_mean_change_of_every_span_and_nothing_below_the_diagonal() {
+    let mut folder = Folder::new();
+    for (seed, change) in [(0, -0.10), (1, -0.30)] {
+        folder.ablation("a", seed, 3, 0.8, |first, last| if first == last { -0.01 } else { change });
+    }
+    let (marks, texts) = read(&folder, "fig6-spans");
+    assert_eq!(marks.len(), 6);
+    assert!(marks.contains(&"layers 0 to 2 removed: accuracy −20.0 %, 2 seeds".to_owned()), "{marks:?}");
+    assert_eq!(texts.iter().filter(|text| *text == "−20").count(), 3);
+    assert_eq!(texts.iter().filter(|text| *text == "−1.0").count(), 3);
+}
+
+#[test]
+fn fig6_says_when_adapters_were_not_removed_yet() {
+    let (_, texts) = read(&Folder::with("fig6-spans", [Spec::adapters("a", 64, 0.8)]), "fig6-spans");
+    assert!(texts.join(" ").contains("were not removed yet: adapter-lab run fig6-spans"), "{texts:?}");
+}
+
+#[test]
+fn fig6_and_fig7_have_a_point_for_each_scale_and_each_rate() {
+    let mut folder =
+        Folder::with("fig6-init", [1e-4, 1.0].map(|s| Spec::adapters("a", 64, 0.8).with("init_std", json!(s))));
+    folder.add("fig7", [2e-5, 1e-3].map(|rate| Spec::tuned("a", "full", 0.8).rate(rate)));
+    folder.add("fig7", [Spec::adapters("a", 64, 0.7).rate(1e-3)]);
+    let (marks, texts) = read(&folder, "fig6-init");
+    assert_eq!(marks, ["a, σ 1e-4: 80.0, 1 seed", "a, σ 1e0: 80.0, 1 seed"]);
+    assert!(texts.contains(&"1e-4".to_owned()) && texts.contains(&"1".to_owned()));
+    let (marks, _) = read(&folder, "fig7");
+    let expected = [
+        "adapters, lr 1e-3: 70.0, 1 seed",
+        "full fine-tuning, lr 2e-5: 80.0, 1 seed",
+        "full fine-tuning, lr 1e-3: 80.0, 1 seed",
+    ];
+    assert_eq!(marks, expected);
+}

@@ -1,0 +1,359 @@
+//! Folders of runs, made up for tests.
+#![allow(dead_code)]
+
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+use analysis::{
+    AblationRecord, Best, Epoch, ExperimentRecord, FailedRun, Measured, Params, Recall, RunRecord, SCHEMA, SpanScore,
+    Stage, Status, StreamRecord,
+};
+use serde_json::{Value, json};
+
+/// Parameters of the made-up backbone.
+pub const BACKBONE: usize = 110_000_000;
+
+/// A run to be written.
+#[derive(Clone)]
+pub struct Spec {
+    pub task: String,
+    pub tuning: String,
+    pub metric: &'static str,
+    pub score: f64,
+    pub test: Option<f64>,
+    pub adapter: Option<Value>,
+    pub learning_rate: f64,
+    pub epochs: u64,
+    pub seed: u64,
+    pub trained: usize,
+}
+
+impl Spec {
+    pub fn adapters(task: &str, size: usize, score: f64) -> Self {
+        let adapter = json!({
+            "size": size, "layer_sizes": [], "sites": ["attention", "feed-forward"], "activation": "gelu", "depth": 1,
+            "norm": "none", "placement": "serial", "interaction": "additive", "init_std": 0.01,
+        });
+        let trained = 24 * (2 * size * 768 + 768 + size) + 40_000;
+        Self { adapter: Some(adapter), trained, ..Self::tuned(task, "adapters", score) }
+    }
+
+    pub fn tuned(task: &str, tuning: &str, score: f64) -> Self {
+        let trained = match tuning {
+            "full" => BACKBONE,
+            "layer-norm" => 40_000,
+            "head" => 1_500,
+            "bias" => 100_000,
+            top => top.trim_start_matches("top-").parse::<usize>().unwrap_or(0) * 7_090_000 + 1_500,
+        };
+        Self {
+            task: task.to_owned(),
+            tuning: tuning.to_owned(),
+            metric: "accuracy",
+            score,
+            test: None,
+            adapter: None,
+            learning_rate: 1e-3,
+            epochs: 3,
+            seed: 0,
+            trained,
+        }
+    }
+
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    pub fn rate(self, learning_rate: f64) -> Self {
+        Self { learning_rate, ..self }
+    }
+
+    pub fn test(self, score: f64) -> Self {
+        Self { test: Some(score), ..self }
+    }
+
+    pub fn metric(self, metric: &'static str) -> Self {
+        Self { metric, ..self }
+    }
+
+    pub fn trained(self, trained: usize) -> Self {
+        Self { trained, ..self }
+    }
+
+    /// Another value in the adapter's configuration.
+    pub fn with(mut self, key: &str, value: Value) -> Self {
+        if let Some(adapter) = &mut self.adapter {
+            adapter[key] = value;
+        }
+        self
+    }
+
+    pub fn record(&self, id: &str) -> RunRecord {
+        let config = json!({
+            "task": self.task, "backbone": "bert-base-uncased", "tuning": self.tuning, "adapter": self.adapter,
+            "learning_rate": self.learning_rate, "epochs": self.epochs, "batch_size": 32, "seed": self.seed, "limit": null,
+        });
+        let Value::Object(config) = config else { unreachable!() };
+        let mut validation = BTreeMap::from([(self.metric.to_owned(), self.score)]);
+        if self.metric != "answer_f1" {
+            validation.entry("accuracy".to_owned()).or_insert(0.9 * self.score + 0.1);
+        }
+        RunRecord {
+            schema: SCHEMA,
+            id: id.to_owned(),
+            status: Status::Finished,
+            config,
+            fingerprints: BTreeMap::from([("device".to_owned(), "flex".to_owned())]),
+            software: BTreeMap::from([("burn".to_owned(), "0.22.1".to_owned())]),
+            params: Params {
+                trained: self.trained,
+                total: if self.tuning == "full" { BACKBONE } else { BACKBONE + self.trained },
+                backbone: BACKBONE,
+                groups: BTreeMap::from([("all".to_owned(), self.trained)]),
+            },
+            epochs: vec![Epoch { epoch: 1, steps: 10, loss: 0.5, validation: validation.clone() }],
+            best: Some(Best { epoch: 1, steps: 10, metric: self.metric.to_owned(), validation }),
+            test: self.test.iter().map(|score| (self.metric.to_owned(), *score)).collect(),
+            measured: Measured {
+                training_seconds: 12.0,
+                evaluation_seconds: 1.5,
+                tokens_per_second: 1e4,
+                peak_memory_bytes: Some(900_000_000),
+            },
+        }
+    }
+}
+
+/// A folder under way.
+pub struct Folder {
+    pub path: PathBuf,
+    _kept: Option<tempfile::TempDir>,
+    number: usize,
+    experiments: BTreeMap<String, ExperimentRecord>,
+}
+
+impl Folder {
+    pub fn new() -> Self {
+        let kept = tempfile::tempdir().unwrap();
+        Self { path: kept.path().join("runs"), _kept: Some(kept), number: 0, experiments: BTreeMap::new() }.made()
+    }
+
+    pub fn at(path: PathBuf) -> Self {
+        Self { path, _kept: None, number: 0, experiments: BTreeMap::new() }.made()
+    }
+
+    fn made(self) -> Self {
+        fs::create_dir_all(&self.path).unwrap();
+        self
+    }
+
+    /// A folder of one experiment.
+    pub fn with(experiment: &str, specs: impl IntoIterator<Item = Spec>) -> Self {
+        let mut folder = Self::new();
+        folder.add(experiment, specs);
+        folder
+    }
+
+    pub fn experiment(&mut self, name: &str) -> &mut ExperimentRecord {
+        self.experiments.entry(name.to_owned()).or_insert_with(|| ExperimentRecord {
+            schema: SCHEMA,
+            name: name.to_owned(),
+            about: format!("what {name} shows"),
+            kind: "train".to_owned(),
+            scale: "quick".to_owned(),
+            planned: 0,
+            runs: Vec::new(),
+            streams: Vec::new(),
+            failed: Vec::new(),
+            missing: Vec::new(),
+        })
+    }
+
+    /// Writes a run of no experiment; returns its id.
+    pub fn run(&mut self, spec: &Spec) -> String {
+        let id = format!("{:016x}", self.number * 7919 + 0xabc0_0000);
+        self.number += 1;
+        self.write(&format!("{id}/record.json"), &spec.record(&id));
+        id
+    }
+
+    pub fn add(&mut self, experiment: &str, specs: impl IntoIterator<Item = Spec>) -> Vec<String> {
+        let ids: Vec<String> = specs.into_iter().map(|spec| self.run(&spec)).collect();
+        let record = self.experiment(experiment);
+        record.planned += ids.len();
+        record.runs.extend(ids.clone());
+        let record = record.clone();
+        self.write(&format!("experiments/{experiment}.json"), &record);
+        ids
+    }
+
+    pub fn fail(&mut self, experiment: &str, run: &str, error: &str) {
+        let record = self.experiment(experiment);
+        record.planned += 1;
+        record.failed.push(FailedRun { run: run.to_owned(), error: error.to_owned() });
+        let record = record.clone();
+        self.write(&format!("experiments/{experiment}.json"), &record);
+    }
+
+    /// Writes an ablation of a run of fig6-spans; `change` is the relative change by first and last layer.
+    pub fn ablation(&mut self, task: &str, seed: u64, layers: usize, whole: f64, change: impl Fn(usize, usize) -> f64) {
+        let id = self.add("fig6-spans", [Spec::adapters(task, 64, whole).seed(seed)]).remove(0);
+        let spans = (0..layers).flat_map(|first| (first..layers).map(move |last| (first, last)));
+        let spans = spans.map(|(first, last)| SpanScore {
+            first,
+            last,
+            scores: BTreeMap::from([("accuracy".to_owned(), whole * (1.0 + change(first, last)))]),
+            relative_change: change(first, last),
+        });
+        let record = AblationRecord {
+            schema: SCHEMA,
+            task: task.to_owned(),
+            metric: "accuracy".to_owned(),
+            layers,
+            majority: Some(0.37),
+            whole: BTreeMap::from([("accuracy".to_owned(), whole)]),
+            spans: spans.collect(),
+            layer_passes: 1,
+        };
+        self.write(&format!("{id}/ablation.json"), &record);
+    }
+
+    /// Writes a stream of tasks; `now` is the score of a task after another was learnt.
+    pub fn stream(&mut self, tuning: &str, tasks: &[&str], identical: bool) {
+        let mut stages: Vec<Stage> = Vec::new();
+        for (number, task) in tasks.iter().enumerate() {
+            let recall = tasks[..=number].iter().enumerate().map(|(old, other)| Recall {
+                task: other.to_string(),
+                metric: "accuracy".to_owned(),
+                then: 0.8,
+                now: if identical || old == number { 0.8 } else { 0.8 - 0.1 * (number - old) as f64 },
+                identical: identical || old == number,
+            });
+            stages.push(Stage {
+                task: task.to_string(),
+                run: format!("{tuning}{number}"),
+                trained: 1000,
+                total: BACKBONE + 1000 * (number + 1),
+                recall: recall.collect(),
+            });
+        }
+        let id = format!("stream-{tuning}");
+        let (backbone, tuning) = ("bert-base-uncased".to_owned(), tuning.to_owned());
+        let record = StreamRecord { schema: SCHEMA, id: id.clone(), backbone, tuning, seed: 0, stages };
+        self.write(&format!("streams/{id}.json"), &record);
+        self.experiment("stream").streams.push(id);
+        let record = self.experiment("stream").clone();
+        self.write("experiments/stream.json", &record);
+    }
+
+    pub fn write(&self, file: &str, value: &impl serde::Serialize) {
+        let path = self.path.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, serde_json::to_vec_pretty(value).unwrap()).unwrap();
+    }
+}
+
+/// A small deterministic number from -1 to 1.
+fn noise(key: &str) -> f64 {
+    let hash =
+        key.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let mixed = (hash ^ (hash >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((mixed >> 20) % 2001) as f64 / 1000.0 - 1.0
+}
+
+/// How good a made-up method is.
+fn score(task: &str, tuning: &str, size: usize, seed: u64) -> f64 {
+    let base = 0.82 + 0.1 * noise(task);
+    let loss = match tuning {
+        "full" => 0.0,
+        "adapters" => 0.004 + 0.03 / (size as f64 + 1.0),
+        "layer-norm" => 0.04,
+        "head" => 0.2,
+        top => 0.18 / top.trim_start_matches("top-").parse::<f64>().unwrap_or(1.0).powf(1.3),
+    };
+    base - loss + 0.015 * noise(&format!("{task}{tuning}{size}{seed}"))
+}
+
+const GLUE: [&str; 9] = ["cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "mnli-mm", "qnli", "rte"];
+const MORE: [&str; 6] =
+    ["20-newsgroups", "sms-spam", "news-aggregator", "crowdflower-us-economic-performance", "emotion", "disasters"];
+
+/// Every experiment of the paper, on tasks of `panels` for those that draw one panel a task, with `layers` layers.
+pub fn everything(folder: &mut Folder, panels: &[&str], layers: usize, seeds: u64) {
+    let metric = |task: &str| if task == "cola" { "matthews" } else { "accuracy" };
+    let tuned = |task: &str, tuning: &str, seed: u64| {
+        Spec::tuned(task, tuning, score(task, tuning, 0, seed)).seed(seed).metric(metric(task))
+    };
+    let adapters = |task: &str, size: usize, seed: u64| {
+        Spec::adapters(task, size, score(task, "adapters", size, seed)).seed(seed).metric(metric(task))
+    };
+    let tested = |spec: Spec| spec.clone().test(spec.score - 0.01);
+    let ks: Vec<usize> = (1..=layers).collect();
+    for seed in 0..seeds {
+        for task in GLUE {
+            let sizes = [8, 64, 256].map(|size| adapters(task, size, seed));
+            folder.add("table1", [tuned(task, "full", seed)]);
+            folder.add("table1", sizes.clone());
+            folder.add("sizes", sizes.clone());
+            folder.add("fig3", sizes);
+            folder.add("fig3", [tuned(task, "full", seed)]);
+            folder.add("fig3", ks.iter().map(|k| tuned(task, &format!("top-{k}"), seed)));
+        }
+        for task in MORE {
+            let tops: Vec<Spec> = ks.iter().map(|k| tested(tuned(task, &format!("top-{k}"), seed))).collect();
+            for experiment in ["table2", "fig3"] {
+                folder.add(experiment, [tested(tuned(task, "full", seed))]);
+                folder.add(experiment, tops.clone());
+                folder.add(experiment, [2, 4, 8, 16, 32, 64].map(|size| tested(adapters(task, size, seed))));
+            }
+        }
+        for &task in panels {
+            folder.add("fig4", [1, 2, 4, 8, 16, 32, 64, 128, 256, 512].map(|size| adapters(task, size, seed)));
+            folder.add("fig4", ks.iter().map(|k| tuned(task, &format!("top-{k}"), seed)));
+            folder.add("fig4", ["layer-norm", "head", "full"].map(|tuning| tuned(task, tuning, seed)));
+            let whole = score(task, "full", 0, seed);
+            folder.ablation(task, seed, layers, whole, |first, last| {
+                let share =
+                    (first..=last).map(|layer| layer as f64 + 1.0).sum::<f64>() * 2.0 / (layers * (layers + 1)) as f64;
+                -0.5 * share.powf(1.6) + 0.003 * noise(&format!("{task}{first}{last}{seed}"))
+            });
+            let sigmas = [1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0];
+            folder.add(
+                "fig6-init",
+                sigmas.map(|sigma: f64| {
+                    let mut spec = adapters(task, 64, seed).with("init_std", json!(sigma));
+                    spec.score +=
+                        0.008 * noise(&format!("{sigma}{seed}{task}")) - 0.2 * (sigma - 0.01).max(0.0).powf(0.7);
+                    spec
+                }),
+            );
+            for rate in [2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3] {
+                let off = (f64::log10(rate) + 4.3).max(0.0);
+                let mut full = tuned(task, "full", seed).rate(rate);
+                full.score -= 0.12 * off * off;
+                folder.add("fig7", [full, adapters(task, 64, seed).rate(rate)]);
+            }
+            let paper = adapters(task, 64, seed);
+            let off = |mut spec: Spec, points: f64| {
+                spec.score += 0.01 * points;
+                spec
+            };
+            folder.add(
+                "variants",
+                [
+                    paper.clone(),
+                    off(paper.clone().with("norm", json!("layer")), -0.4),
+                    off(paper.clone().with("depth", json!(2)), 0.2),
+                    off(paper.clone().with("activation", json!("tanh")), -0.1),
+                    paper.clone().with("sites", json!(["attention"])),
+                    paper.clone().with("placement", json!("parallel")).with("interaction", json!("multiplicative")),
+                ],
+            );
+        }
+        let spans = |spec: Spec| spec.metric("answer_f1");
+        folder.add("fig5", [2, 8, 64, 256].map(|size| spans(adapters("squad", size, seed))));
+        folder.add("fig5", ks.iter().map(|k| spans(tuned("squad", &format!("top-{k}"), seed))));
+        folder.add("fig5", [spans(tuned("squad", "full", seed))]);
+    }
+    folder.stream("adapters", &["cola", "mrpc", "rte"], true);
+    folder.stream("full", &["cola", "mrpc", "rte"], false);
+}

@@ -1,0 +1,255 @@
+//! A report from folders of every kind, whole or damaged.
+
+mod generated;
+
+use std::{fs, path::PathBuf, time::Instant};
+
+use analysis::{Report, Store, StoreError, write_report};
+use generated::{Folder, Spec, everything};
+use rstest::rstest;
+use serde_json::json;
+
+const FIGURES: [&str; 7] = ["fig1", "fig3", "fig4", "fig5", "fig6-spans", "fig6-init", "fig7"];
+const TABLES: [&str; 5] = ["table1", "table2", "sizes", "variants", "stream"];
+
+/// The report of a folder and where it is.
+fn report(folder: &Folder) -> (Report, PathBuf) {
+    let out = folder.path.join("../out");
+    (write_report(&folder.path, &out).unwrap(), out)
+}
+
+fn page(folder: &Folder) -> String {
+    fs::read_to_string(report(folder).0.page).unwrap()
+}
+
+/// Every file is there and of its kind; returns the page.
+fn check_files(out: &std::path::Path) -> String {
+    for name in FIGURES {
+        let read = |kind| fs::read(out.join(format!("figures/{name}.{kind}"))).unwrap();
+        let svg = String::from_utf8(read("svg")).unwrap();
+        let document = resvg::usvg::roxmltree::Document::parse(&svg).unwrap();
+        assert_eq!(document.root_element().tag_name().name(), "svg");
+        let png = read("png");
+        assert!(png.starts_with(b"\x89PNG"));
+        let side = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().unwrap());
+        assert!(side(16) > 500 && side(20) > 400, "{name}: {} × {}", side(16), side(20));
+        assert!(read("pdf").starts_with(b"%PDF-"));
+    }
+    for name in TABLES {
+        for kind in ["md", "csv", "tex"] {
+            assert!(fs::metadata(out.join(format!("tables/{name}.{kind}"))).unwrap().len() > 10);
+        }
+    }
+    let page = fs::read_to_string(out.join("report.html")).unwrap();
+    for name in FIGURES.iter().chain(&TABLES) {
+        assert!(page.contains(&format!("<section id=\"{name}\">")), "{name}");
+    }
+    let leftovers = fs::read_dir(out.join("figures"))
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().ends_with(".tmp"));
+    assert_eq!(leftovers.count(), 0);
+    page
+}
+
+#[test]
+fn every_figure_and_table_is_there_and_the_page_needs_no_network() {
+    let mut folder = Folder::new();
+    everything(&mut folder, &["mnli", "cola"], 12, 2);
+    let (report, out) = report(&folder);
+    assert!(report.gaps.is_empty() && report.problems.is_empty(), "{:?} {:?}", report.gaps, report.problems);
+    assert!(report.findings.iter().all(|finding| finding.agrees.is_some()), "{:?}", report.findings);
+    let page = check_files(&out);
+    assert!(!page.contains("http://") && !page.contains("https://"));
+    assert!(page.contains("✓ agrees") && !page.contains("not enough runs"));
+    let link = page.split("href=\"").find(|part| part.contains("/record.json\"")).unwrap().split('"').next().unwrap();
+    assert!(out.join(link).exists(), "{link}");
+}
+
+#[test]
+fn an_empty_folder_gives_a_page_that_says_what_to_do() {
+    let folder = Folder::new();
+    let (report, out) = report(&folder);
+    assert_eq!((report.runs, report.gaps.len()), (0, 12));
+    assert!(report.findings.iter().all(|finding| finding.agrees.is_none()));
+    let page = check_files(&out);
+    assert!(page.contains("no finished runs") && page.contains("adapter-lab run fig4"));
+    assert!(fs::read_to_string(out.join("figures/fig4.svg")).unwrap().contains("adapter-lab run fig4"));
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_a_clear_error() {
+    let folder = Folder::new();
+    let missing = folder.path.join("nothing");
+    assert!(matches!(Store::read(&missing), Err(StoreError::Missing(_))));
+    let error = write_report(&missing, &folder.path.join("../out")).unwrap_err().to_string();
+    assert!(error.contains("nothing") && error.contains("--runs"), "{error}");
+    assert!(!folder.path.join("../out").exists());
+}
+
+#[test]
+fn one_run_of_no_experiment_is_listed() {
+    let mut folder = Folder::new();
+    folder.run(&Spec::adapters("cola", 64, 0.8123));
+    let (report, out) = report(&folder);
+    assert_eq!((report.runs, report.gaps.len()), (1, 12));
+    let page = check_files(&out);
+    assert!(page.contains("Other runs") && page.contains("81.2"));
+}
+
+#[rstest]
+#[case("table1")]
+#[case("table2")]
+#[case("fig3")]
+#[case("fig4")]
+#[case("fig5")]
+#[case("fig6-spans")]
+#[case("fig6-init")]
+#[case("fig7")]
+#[case("sizes")]
+#[case("variants")]
+#[case("stream")]
+fn one_run_of_any_experiment_gives_a_whole_report(#[case] experiment: &str) {
+    let folder = Folder::with(experiment, [Spec::adapters("cola", 64, 0.8)]);
+    check_files(&report(&folder).1);
+}
+
+#[test]
+fn failed_unfinished_and_unknown_runs_are_named() {
+    let mut folder = Folder::with("fig4", [Spec::adapters("cola", 64, 0.8)]);
+    folder.fail("fig4", "cola full lr 1", "the loss is not a number");
+    folder.experiment("fig4").missing.push("mnli".to_owned());
+    folder.experiment("fig4").runs.push("0000".to_owned());
+    folder.add("fig4", []);
+    folder.write("feed/steps.jsonl", &1);
+    folder.write("notes/readme.json", &1);
+    folder.add("mine", [Spec::adapters("file:reviews.csv", 8, 0.7)]);
+    let page = page(&folder);
+    for part in [
+        "the loss is not a number",
+        "mnli",
+        "1 runs (feed)",
+        "no record</b> of 1 runs",
+        "what mine shows",
+        "file:reviews.csv",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("notes"));
+}
+
+#[test]
+fn damaged_and_newer_records_are_gaps_and_the_rest_is_shown() {
+    let mut folder = Folder::with("fig4", [Spec::adapters("cola", 64, 0.8), Spec::adapters("cola", 8, 0.7)]);
+    let mut newer = serde_json::to_value(Spec::tuned("cola", "full", 0.8).record("aa")).unwrap();
+    newer["schema"] = json!(99);
+    newer["params"] = json!("of another form");
+    folder.write("aa/record.json", &newer);
+    folder.write("bb/record.json", &json!({"schema": 1, "id": "bb"}));
+    fs::write(folder.path.join("bb/ablation.json"), b"{").unwrap();
+    let mut odd = Spec::tuned("cola", "full", 0.8).record("cc");
+    odd.config.remove("task");
+    folder.write("cc/record.json", &odd);
+    folder.write("experiments/fig5.json", &json!({"schema": 2}));
+    fs::write(folder.path.join("experiments/fig7.json"), [0xff, 0x00]).unwrap();
+    folder.experiment("fig4").runs.push("aa".to_owned());
+    folder.add("fig4", []);
+    let (report, out) = report(&folder);
+    let page = check_files(&out);
+    assert_eq!(report.runs, 2);
+    let files: Vec<&str> = report.problems.iter().map(|problem| problem.file.as_str()).collect();
+    assert_eq!(
+        files,
+        ["aa/record.json", "bb/record.json", "cc/record.json", "experiments/fig5.json", "experiments/fig7.json"]
+    );
+    assert!(report.problems[0].what.contains("newer adapter-lab (form 99"));
+    assert!(report.problems[2].what.contains("`task`"));
+    assert!(page.contains("aa/record.json") && page.contains("newer adapter-lab"));
+}
+
+#[test]
+fn a_folder_of_newer_records_alone_says_so() {
+    let folder = Folder::new();
+    folder.write("aa/record.json", &json!({"schema": 2}));
+    let page = page(&folder);
+    assert!(page.contains("None of the records") && page.contains("newer adapter-lab"));
+}
+
+#[test]
+fn a_run_without_scores_leaves_a_gap() {
+    let mut folder = Folder::with("fig4", [Spec::adapters("cola", 64, 0.8)]);
+    let mut record = Spec::tuned("cola", "full", 0.5).record("dd");
+    record.best = None;
+    folder.write("dd/record.json", &record);
+    folder.experiment("fig4").runs.push("dd".to_owned());
+    folder.add("fig4", []);
+    check_files(&report(&folder).1);
+}
+
+#[test]
+fn hostile_names_stay_text_everywhere() {
+    let hostile =
+        "<script>alert(1)</script> & \"$\\x_{}%|\u{1b}\u{0}\n— a name that is far too long for any panel of any figure";
+    let mut folder = Folder::new();
+    everything(&mut folder, &[hostile, "cola"], 3, 1);
+    folder.fail("fig4", hostile, hostile);
+    folder.add("table1", [Spec::tuned(hostile, "full", 0.5), Spec::adapters(hostile, 64, 0.5)]);
+    let (_, out) = report(&folder);
+    let page = check_files(&out);
+    assert!(!page.contains("<script>alert") && page.contains("&lt;script&gt;alert"));
+    let latex = fs::read_to_string(out.join("tables/table1.tex")).unwrap();
+    assert!(
+        latex.contains("\\textless{}script\\textgreater{}alert(1)")
+            && latex.contains("\\$\\textbackslash{}x\\_\\{\\}\\%")
+    );
+}
+
+#[test]
+fn a_report_is_the_same_every_time() {
+    let mut folder = Folder::new();
+    everything(&mut folder, &["mnli"], 6, 2);
+    let read = |out: &std::path::Path| {
+        ["report.html", "figures/fig4.svg", "figures/fig4.png", "tables/table2.csv"]
+            .map(|f| fs::read(out.join(f)).unwrap())
+    };
+    let first = read(&report(&folder).1);
+    assert!(first == read(&report(&folder).1));
+}
+
+/// A folder that stays if `REPORT_OUT` says where.
+fn kept(name: &str) -> Folder {
+    std::env::var_os("REPORT_OUT")
+        .map_or_else(Folder::new, |out| Folder::at(PathBuf::from(out).join(name).join("runs")))
+}
+
+#[test]
+fn eight_tasks_and_six_layers_have_a_panel_each() {
+    let tasks = [
+        "acceptability",
+        "sentiment",
+        "paraphrase",
+        "similarity",
+        "inference",
+        "topic-2",
+        "topic-16",
+        "a task with a rather long name: news in brief",
+    ];
+    let mut folder = kept("eight");
+    everything(&mut folder, &tasks, 6, 2);
+    let (_, out) = report(&folder);
+    check_files(&out);
+    let svg = fs::read_to_string(out.join("figures/fig4.svg")).unwrap();
+    assert!(tasks[..7].iter().all(|task| svg.contains(&format!(">{task}</text>"))));
+}
+
+/// `REPORT_OUT=DIR cargo test --release -p analysis --test report -- --include-ignored` keeps runs and reports in DIR.
+#[test]
+#[ignore = "takes a second in a release build, more in others"]
+fn a_thousand_records_take_less_than_three_seconds() {
+    let mut folder = kept("paper");
+    everything(&mut folder, &["mnli", "cola"], 12, 3);
+    let start = Instant::now();
+    let (report, out) = report(&folder);
+    let seconds = start.elapsed().as_secs_f64();
+    eprintln!("{} records: {seconds:.2} s, {}", report.runs, out.display());
+    assert!(report.runs >= 1000 && seconds < 3.0, "{} records: {seconds:.2} s", report.runs);
+}

@@ -1,0 +1,139 @@
+//! Tables of runs whose numbers are known.
+
+mod generated;
+
+use std::fs;
+
+use analysis::write_report;
+use generated::{BACKBONE, Folder, Spec};
+use serde_json::json;
+
+fn csv(folder: &Folder, name: &str) -> Vec<Vec<String>> {
+    let out = folder.path.join("../out");
+    write_report(&folder.path, &out).unwrap();
+    let text = fs::read_to_string(out.join(format!("tables/{name}.csv"))).unwrap();
+    text.lines().map(fields).collect()
+}
+
+/// The fields of a line, their quotes taken off.
+fn fields(line: &str) -> Vec<String> {
+    let (mut fields, mut quoted) = (vec![String::new()], false);
+    for character in line.chars() {
+        match character {
+            '"' => quoted = !quoted,
+            ',' if !quoted => fields.push(String::new()),
+            other => fields.last_mut().unwrap().push(other),
+        }
+    }
+    fields
+}
+
+#[test]
+fn table1_takes_the_best_of_sweep_and_seeds_and_the_best_size_of_each_task() {
+    let small = |task, score| Spec::adapters(task, 8, score).trained(BACKBONE / 100);
+    let large = |task, score| Spec::adapters(task, 64, score).trained(BACKBONE / 50);
+    let folder = Folder::with(
+        "table1",
+        [
+            Spec::tuned("a", "full", 0.90),
+            Spec::tuned("a", "full", 0.80).seed(1),
+            Spec::tuned("a", "full", 0.70).rate(1e-5),
+            Spec::tuned("b", "full", 0.60),
+            small("a", 0.89),
+            small("a", 0.50).rate(1e-5),
+            large("a", 0.85),
+            small("b", 0.40),
+            large("b", 0.55),
+            large("b", 0.45).seed(1),
+        ],
+    );
+    let rows = csv(&folder, "table1");
+    assert_eq!(rows[0], ["method", "total ×", "trained %", "a", "b", "mean"]);
+    assert_eq!(rows[1], ["full fine-tuning", "2", "100", "90", "60", "75"]);
+    assert_eq!(rows[2], ["adapters, best of sizes 8 to 64", "1.03", "1.5", "89", "55", "72"]);
+    assert_eq!(rows[3], ["adapters, size 64", "1.04", "2", "85", "55", "70"]);
+    assert_eq!(rows.len(), 4, "the paper's numbers stand beside the paper's tasks only");
+}
+
+#[test]
+fn table1_has_the_papers_numbers_beside_the_papers_tasks() {
+    let folder = Folder::with("table1", [Spec::tuned("rte", "full", 0.7), Spec::tuned("mine", "full", 0.7)]);
+    let rows = csv(&folder, "table1");
+    assert_eq!(rows[4].last_chunk::<5>().unwrap(), &["9", "100", "70.1", "", ""]);
+    assert_eq!(rows[6].last_chunk::<5>().unwrap(), &["1.2", "2.1", "68.8", "", ""]);
+}
+
+#[test]
+fn table1_without_size_64_takes_the_largest_that_all_tasks_have() {
+    let sizes = [("a", 4), ("a", 16), ("a", 32), ("b", 4), ("b", 16)];
+    let rows = csv(&Folder::with("table1", sizes.map(|(task, size)| Spec::adapters(task, size, 0.5))), "table1");
+    assert_eq!(rows[3][0], "adapters, size 16");
+}
+
+#[test]
+fn table2_reports_test_scores_of_what_validation_chose() {
+    let mut specs = Vec::new();
+    for (seed, test) in [(0, 0.70), (1, 0.74)] {
+        specs.push(Spec::tuned("a", "full", 0.8).seed(seed).test(test));
+        // The better validation score counts, though its test score is worse.
+        specs.push(Spec::tuned("a", "top-1", 0.80).seed(seed).test(0.60));
+        specs.push(Spec::tuned("a", "top-2", 0.70).seed(seed).test(0.90));
+        specs.push(Spec::adapters("a", 8, 0.7).seed(seed).test(0.65).trained(BACKBONE / 100));
+    }
+    let rows = csv(&Folder::with("table2", specs), "table2");
+    assert_eq!(
+        rows[0].join(","),
+        "task,no BERT,full fine-tuning,full fine-tuning s.e.m.,variable fine-tuning,variable fine-tuning s.e.m.,adapters,adapters s.e.m."
+    );
+    assert_eq!(rows[1], ["a", "", "72", "2", "60", "0", "65", "0"]);
+    assert_eq!(rows[2], ["average of 1 tasks", "", "72", "", "60", "", "65", ""]);
+    assert_eq!(rows[3][2..].join(","), "1,,1.0645,,1.01,");
+    assert_eq!(rows[5], ["paper: average of 17 tasks", "72.7", "73.7", "", "74", "", "73.3", ""]);
+}
+
+#[test]
+fn sizes_average_accuracy_over_the_tasks_that_have_all_sizes() {
+    let mut specs = vec![Spec::adapters("half", 8, 0.1), Spec::adapters("spans", 8, 0.1).metric("answer_f1")];
+    for (size, a, b) in [(8, 0.8, 0.6), (64, 0.9, 0.6)] {
+        specs.push(Spec::adapters("a", size, a));
+        specs.push(Spec::adapters("b", size, b));
+    }
+    let rows = csv(&Folder::with("sizes", specs), "sizes");
+    assert_eq!(rows[0], ["adapter size", "trained %", "mean accuracy", "the paper's"]);
+    assert_eq!((rows[1][0].as_str(), rows[1][2].as_str(), rows[1][3].as_str()), ("8", "70", "86.2"));
+    assert_eq!((rows[2][0].as_str(), rows[2][2].as_str(), rows[2][3].as_str()), ("64", "75", "85.8"));
+}
+
+#[test]
+fn variants_stand_beside_the_papers_adapter() {
+    let base = |score, seed| Spec::adapters("a", 64, score).seed(seed);
+    let specs = [
+        base(0.79, 0).with("norm", json!("batch")),
+        base(0.80, 0),
+        base(0.82, 1),
+        base(0.84, 0).with("depth", json!(2)).with("activation", json!("tanh")),
+    ];
+    let folder = Folder::with("variants", specs);
+    let rows = csv(&folder, "variants");
+    assert_eq!(rows[0], ["variant", "trained", "a", "a s.e.m.", "difference"]);
+    assert_eq!(rows[1], ["the paper's adapter", "2.4M", "81", "1", "0"]);
+    assert_eq!(rows[2], ["norm batch", "2.4M", "79", "", "-2"]);
+    assert_eq!(rows[3], ["activation tanh, depth 2", "2.4M", "84", "", "3"]);
+}
+
+#[test]
+fn a_stream_has_a_row_for_each_stage() {
+    let mut folder = Folder::new();
+    folder.stream("full", &["a", "b"], false);
+    let rows = csv(&folder, "stream");
+    assert_eq!(rows[0], ["tuning", "seed", "after", "trained", "total", "a", "b", "identical"]);
+    assert_eq!(rows[1], ["full", "0", "a", "1000", "110001000", "80", "", "1 of 1"]);
+    assert_eq!(rows[2], ["full", "0", "b", "1000", "110002000", "70", "80", "1 of 2"]);
+}
+
+#[test]
+fn a_table_uses_the_runs_of_its_own_experiment_alone() {
+    let mut folder = Folder::with("fig4", [Spec::tuned("a", "full", 0.9)]);
+    folder.add("table1", [Spec::tuned("b", "full", 0.6)]);
+    assert_eq!(csv(&folder, "table1")[0], ["method", "total ×", "trained %", "b", "mean"]);
+}

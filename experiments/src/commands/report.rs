@@ -1,0 +1,52 @@
+//! `report`: figures, tables and a page from records.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+
+use super::print;
+
+/// Draw every figure and table from finished runs, without training
+#[derive(Args, Debug)]
+pub struct ReportArgs {
+    /// Folder of the runs
+    #[arg(long, default_value = "runs", value_name = "DIR")]
+    runs: PathBuf,
+    /// Folder for the page, the figures and the tables
+    #[arg(long, default_value = "out", value_name = "DIR")]
+    out: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is printed of a report.
+#[derive(Serialize)]
+pub(super) struct Written {
+    page: PathBuf,
+    runs: usize,
+    /// Figures and tables without any run.
+    gaps: Vec<&'static str>,
+}
+
+impl From<analysis::Report> for Written {
+    fn from(report: analysis::Report) -> Self {
+        Self { page: report.page, runs: report.runs, gaps: report.gaps }
+    }
+}
+
+pub fn run(args: &ReportArgs) -> Result<()> {
+    let written: Written = analysis::write_report(&args.runs, &args.out)?.into();
+    print(&written, args.json, || text(&written))
+}
+
+/// Where the report is, and what it lacks.
+pub(super) fn text(written: &Written) -> String {
+    let mut text = format!("{} runs: {}\n", written.runs, written.page.display());
+    if !written.gaps.is_empty() {
+        text += &format!("no runs yet for {}\n", written.gaps.join(", "));
+    }
+    text
+}

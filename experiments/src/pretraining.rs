@@ -1,0 +1,112 @@
+//! Masked-LM pre-training on the built-in language: how `nano` is made.
+
+use std::path::Path;
+
+use adapter_core::{Init, mix};
+use anyhow::{Context, Result, ensure};
+use bert_backbone::{Bert, BertConfig, MaskedLmHead, PackedBatch, Tokenizer, write_vocabulary, write_weights};
+use burn::{
+    module::Module,
+    tensor::{Device, Int, Tensor, TensorData},
+};
+use tasks::{MaskConfig, loss::cross_entropy, mask_tokens, synthetic};
+
+use crate::{
+    adam::{Adam, AdamConfig, StepGradients},
+    profile::Profile,
+    schedule::Schedule,
+};
+
+/// What is pre-trained, and how long. The default is `nano`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PretrainConfig {
+    /// Width of the network.
+    pub hidden: usize,
+    /// Its layers.
+    pub layers: usize,
+    /// Its attention heads.
+    pub heads: usize,
+    /// Steps.
+    pub steps: usize,
+    /// Texts of a step.
+    pub batch_size: usize,
+    /// The highest learning rate.
+    pub learning_rate: f64,
+    /// Decides initial values and which tokens are hidden.
+    pub seed: u64,
+}
+
+impl Default for PretrainConfig {
+    fn default() -> Self {
+        Self { hidden: 96, layers: 6, heads: 4, steps: 4000, batch_size: 64, learning_rate: 2e-3, seed: 0 }
+    }
+}
+
+/// Longest text in tokens.
+const MAX_LENGTH: usize = 64;
+
+/// The network with its masked-LM head.
+#[derive(Module, Debug)]
+struct MaskedLm {
+    bert: Bert,
+    head: MaskedLmHead,
+}
+
+/// Pre-trains a network and writes it into `folder`, in Hugging Face layout. `watch` is told every step's number and loss.
+///
+/// The same configuration gives the same bytes on the same kind of machine.
+///
+/// # Errors
+/// If the configuration describes no network, or the files cannot be written.
+pub fn pretrain(
+    config: PretrainConfig,
+    folder: &Path,
+    device: &Device,
+    mut watch: impl FnMut(usize, f64),
+) -> Result<()> {
+    let vocabulary = synthetic::vocabulary();
+    let shape = BertConfig {
+        vocab_size: vocabulary.len(),
+        max_position_embeddings: MAX_LENGTH,
+        ..BertConfig::new(config.hidden, config.layers, config.heads)
+    };
+    let writing = || format!("cannot write {}", folder.display());
+    write_vocabulary(folder, &shape, &vocabulary).with_context(writing)?;
+    let tokenizer = Tokenizer::load(folder)?;
+    let number = |token: &str| vocabulary.iter().position(|word| word == token).map(|id| id as u32);
+    let special: Vec<u32> = ["[CLS]", "[SEP]"].into_iter().filter_map(number).collect();
+    let mask = MaskConfig::new(number("[MASK]").context("no [MASK]")?, vocabulary.len() as u32);
+
+    let (init, training) = (Init::new(config.seed), device.clone().autodiff());
+    let mut bert = Bert::random(&shape, init, &training)?;
+    // Nothing trains a pooler here.
+    bert.pooler = None;
+    let mut model = MaskedLm { bert, head: MaskedLmHead::random(&shape, init, &training)? };
+    let paper = Profile::Paper.settings().adam;
+    let mut adam = Adam::new(AdamConfig { weight_decay: 0.01, clip: 1.0, ..paper });
+    for step in 0..config.steps {
+        let (mut sequences, mut hidden) = (Vec::new(), Vec::new());
+        for text in 0..config.batch_size {
+            let text = (step * config.batch_size + text) as u64;
+            let (first, second) = synthetic::corpus(text);
+            let mut sequence = tokenizer.encode(&first, Some(&second), MAX_LENGTH)?;
+            hidden.push(mask_tokens(&mut sequence, mask, &special, mix(&[config.seed, text])));
+            sequences.push(sequence);
+        }
+        let batch = PackedBatch::new(&sequences, &shape, &training)?;
+        let begins = batch.boundaries().iter();
+        let found = begins.zip(&hidden).flat_map(|(begin, of)| of.iter().map(move |(place, id)| (begin + place, *id)));
+        let (rows, words): (Vec<i32>, Vec<usize>) = found.map(|(row, id)| (row as i32, id as usize)).unzip();
+        let count = rows.len();
+        let rows = Tensor::<1, Int>::from_data(TensorData::new(rows, [count]), &training);
+        let scores = model.head.forward(model.bert.forward(&batch).select(0, rows), &model.bert.embeddings);
+        let loss = cross_entropy(scores, &words);
+        let value = f64::from(loss.clone().into_scalar::<f32>());
+        ensure!(value.is_finite(), "the loss is {value} at step {}: try a lower learning rate", step + 1);
+        let rate = Schedule::Paper.rate(config.learning_rate, step, config.steps, 0.1);
+        let gradients = StepGradients::of(&model, &loss.backward());
+        model = adam.update(model, &gradients, rate);
+        watch(step + 1, value);
+    }
+    write_weights(folder, &model.bert.valid(), &model.head.valid()).with_context(writing)
+}
