@@ -37,6 +37,12 @@ impl Dice {
         of[self.below(of.len())]
     }
 
+    /// One of several words that is not `other`.
+    pub fn other_word(&mut self, of: &[&'static str], other: &str) -> &'static str {
+        let others: Vec<&'static str> = of.iter().copied().filter(|word| *word != other).collect();
+        self.word(&others)
+    }
+
     /// One of several that is not `other`.
     ///
     /// # Panics

@@ -9,6 +9,9 @@ use super::{
 };
 use crate::{Answer, Dataset, Example, Metric, Question, Questions, SquadVersion, Target, TaskData, TaskKind};
 
+/// A text, word by word.
+pub(super) type Words = Vec<String>;
+
 /// A task over the synthetic language.
 #[derive(Clone, Copy, Debug)]
 pub struct Synthetic {
@@ -29,8 +32,8 @@ pub struct Synthetic {
 
 #[derive(Clone, Copy, Debug)]
 enum Maker {
-    Text(fn(&mut Dice) -> (Vec<String>, usize)),
-    Pair(fn(&mut Dice) -> (Vec<String>, Vec<String>, usize)),
+    Text(fn(&mut Dice) -> (Words, usize)),
+    Pair(fn(&mut Dice) -> (Words, Words, usize)),
     Question,
 }
 
@@ -165,13 +168,13 @@ impl Synthetic {
     }
 }
 
-fn ended(mut words: Vec<String>) -> Vec<String> {
+fn ended(mut words: Words) -> Words {
     words.push(".".to_owned());
     words
 }
 
 /// Is the sentence one?
-fn acceptability(dice: &mut Dice) -> (Vec<String>, usize) {
+fn acceptability(dice: &mut Dice) -> (Words, usize) {
     let meaning = Meaning::about_anything(dice);
     if dice.chance(50) {
         return (ended(meaning.say(dice)), 1);
@@ -192,7 +195,7 @@ fn acceptability(dice: &mut Dice) -> (Vec<String>, usize) {
 }
 
 /// What somebody thinks: `good` says which way, however it is said.
-pub(super) fn opinion(good: bool, dice: &mut Dice) -> Vec<String> {
+pub(super) fn opinion(good: bool, dice: &mut Dice) -> Words {
     let negated = dice.chance(30);
     let side = usize::from(good == negated);
     let topic: &Topic = dice.pick(&TOPICS);
@@ -218,7 +221,7 @@ pub(super) fn opinion(good: bool, dice: &mut Dice) -> Vec<String> {
 }
 
 /// Is it meant well? After `but` comes what is meant.
-fn sentiment(dice: &mut Dice) -> (Vec<String>, usize) {
+fn sentiment(dice: &mut Dice) -> (Words, usize) {
     let good = dice.chance(50);
     let mut words = Vec::new();
     match dice.below(3) {
@@ -242,13 +245,13 @@ fn changed(meaning: &Meaning, slot: usize, dice: &mut Dice) -> Meaning {
     match slot {
         0 => {
             other.subject = match &meaning.subject {
-                Phrase::Name(name) => Phrase::Name(*dice.pick_other(&NAMES, name)),
+                Phrase::Name(name) => Phrase::Name(dice.other_word(&NAMES, name)),
                 things => other_things(things, meaning.topic, dice),
             }
         }
         1 => other.verb = dice.pick_other(meaning.topic.verbs, meaning.verb),
         2 => other.object = other_things(&meaning.object, meaning.topic, dice),
-        3 => other.place = Some(*dice.pick_other(&PLACES, &meaning.place.unwrap_or_default())),
+        3 => other.place = Some(dice.other_word(&PLACES, meaning.place.unwrap_or_default())),
         _ => other.negated = !meaning.negated,
     }
     other
@@ -264,7 +267,7 @@ fn other_things(phrase: &Phrase, topic: &'static Topic, dice: &mut Dice) -> Phra
 }
 
 /// Do both say the same?
-fn paraphrase(dice: &mut Dice) -> (Vec<String>, Vec<String>, usize) {
+fn paraphrase(dice: &mut Dice) -> (Words, Words, usize) {
     let meaning = Meaning::about_anything(dice);
     let same = dice.chance(50);
     let slot = dice.below(5);
@@ -273,7 +276,7 @@ fn paraphrase(dice: &mut Dice) -> (Vec<String>, Vec<String>, usize) {
 }
 
 /// How much of what one says does the other say, from 0 to 5?
-fn similarity(dice: &mut Dice) -> (Vec<String>, Vec<String>, usize) {
+fn similarity(dice: &mut Dice) -> (Words, Words, usize) {
     let mut meaning = Meaning::about_anything(dice);
     meaning.place = Some(dice.word(&PLACES));
     let differing = dice.below(6);
@@ -297,7 +300,7 @@ fn askable(dice: &mut Dice) -> Meaning {
 const ASKED: [Asked; 3] = [Asked::Subject, Asked::Object, Asked::Place];
 
 /// Do both ask the same?
-fn duplicates(dice: &mut Dice) -> (Vec<String>, Vec<String>, usize) {
+fn duplicates(dice: &mut Dice) -> (Words, Words, usize) {
     let meaning = askable(dice);
     let asked = *dice.pick(&ASKED);
     let same = dice.chance(50);
@@ -318,7 +321,7 @@ fn duplicates(dice: &mut Dice) -> (Vec<String>, Vec<String>, usize) {
 }
 
 /// Does the sentence answer the question?
-fn answerable(dice: &mut Dice) -> (Vec<String>, Vec<String>, usize) {
+fn answerable(dice: &mut Dice) -> (Words, Words, usize) {
     let meaning = askable(dice);
     let asked = *dice.pick(&ASKED);
     let answers = dice.chance(50);
@@ -363,7 +366,7 @@ pub(super) fn premise(dice: &mut Dice) -> Meaning {
 }
 
 /// Does the second follow from the first, contradict it, or neither?
-fn inference(dice: &mut Dice) -> (Vec<String>, Vec<String>, usize) {
+fn inference(dice: &mut Dice) -> (Words, Words, usize) {
     let said = premise(dice);
     let class = dice.below(3);
     let mut second = consequence(&said, dice);
@@ -387,13 +390,13 @@ fn inference(dice: &mut Dice) -> (Vec<String>, Vec<String>, usize) {
 }
 
 /// Does the second follow from the first?
-fn entailment(dice: &mut Dice) -> (Vec<String>, Vec<String>, usize) {
+fn entailment(dice: &mut Dice) -> (Words, Words, usize) {
     let (said, second, class) = inference(dice);
     (said, second, usize::from(class == 0))
 }
 
 /// What is it about? Now and then something else is mentioned first.
-fn topic(dice: &mut Dice) -> (Vec<String>, usize) {
+fn topic(dice: &mut Dice) -> (Words, usize) {
     let class = dice.below(TOPICS.len());
     let mut words = Vec::new();
     if dice.chance(30) {
@@ -406,7 +409,7 @@ fn topic(dice: &mut Dice) -> (Vec<String>, usize) {
 }
 
 /// A message that wants something of its reader.
-pub(super) fn lure(dice: &mut Dice) -> Vec<String> {
+pub(super) fn lure(dice: &mut Dice) -> Words {
     let mut words = strings(&[dice.word(&CALLS)]);
     match dice.below(3) {
         0 => words.extend(strings(&["now", "for", "your", "free"])),
@@ -418,7 +421,7 @@ pub(super) fn lure(dice: &mut Dice) -> Vec<String> {
 }
 
 /// Is the message unwanted? Friends give gifts and call too.
-fn spam(dice: &mut Dice) -> (Vec<String>, usize) {
+fn spam(dice: &mut Dice) -> (Words, usize) {
     let unwanted = dice.chance(40);
     let mut words = match dice.below(3) {
         0 => ended(Meaning::about_anything(dice).say(dice)),
@@ -438,7 +441,7 @@ fn spam(dice: &mut Dice) -> (Vec<String>, usize) {
 }
 
 /// How somebody felt, and why.
-pub(super) fn feeling(class: usize, dice: &mut Dice) -> Vec<String> {
+pub(super) fn feeling(class: usize, dice: &mut Dice) -> Words {
     let who = dice.word(&NAMES);
     let was = if dice.chance(50) { "was" } else { "felt" };
     let mut words = strings(&[who, was]);
@@ -451,7 +454,7 @@ pub(super) fn feeling(class: usize, dice: &mut Dice) -> Vec<String> {
 }
 
 /// What is felt in the end?
-fn emotion(dice: &mut Dice) -> (Vec<String>, usize) {
+fn emotion(dice: &mut Dice) -> (Words, usize) {
     let class = dice.below(FEELINGS.len());
     let mut words = feeling(class, dice);
     if dice.chance(60) {
