@@ -421,7 +421,7 @@ fn every_preset_has_runs_at_both_scales() {
             let grid = experiment.grid(&network, true, None).unwrap();
             assert!(!grid.runs.is_empty() && !experiment.about.is_empty(), "{name}");
             match name {
-                "fig4" if scale == Scale::Paper => assert_eq!(grid.runs.len(), 2 * 3 * 3 * (10 + 12 + 2)),
+                "fig4" if scale == Scale::Paper => assert_eq!(grid.runs.len(), 2 * 3 * 3 * (10 + 12 + 3)),
                 "variants" => assert!(grid.runs.iter().map(|run| &run.adapter).collect::<Vec<_>>().len() >= 8),
                 "table2" if scale == Scale::Paper => {
                     let epochs = |adapters: bool| {
@@ -439,6 +439,29 @@ fn every_preset_has_runs_at_both_scales() {
                 _ => {}
             }
         }
+    }
+}
+
+#[test]
+fn every_preset_runs_on_the_built_in_language() {
+    let nano = bert_backbone::KnownBackbone::find("nano").unwrap();
+    let backbone = Map::from_iter([("backbone".to_owned(), json!("nano"))]);
+    for (name, _) in PRESETS {
+        let experiment = Experiment::load(name, Scale::Quick, Tasks::Synthetic, &[&backbone]).unwrap();
+        let grid = experiment.grid(&nano.config, nano.pooler, None).unwrap();
+        let mut tasks: Vec<_> = grid.runs.iter().map(|run| run.task.as_str()).collect();
+        tasks.dedup();
+        assert!(!tasks.is_empty() && tasks.iter().all(|task| task.starts_with("syn-")), "{name}: {tasks:?}");
+        assert!(grid.missing.is_empty() && grid.too_high.is_empty(), "{name}");
+        let expected = match name {
+            "table1" | "sizes" => 8,
+            "table2" => 3,
+            "fig3" => 11,
+            "fig5" => 1,
+            "stream" => 5,
+            _ => 2,
+        };
+        assert_eq!(tasks.len(), expected, "{name}");
     }
 }
 
