@@ -191,7 +191,7 @@ fn news_that_is_already_divided_is_taken_as_it_is() {
 #[test]
 fn a_task_without_its_files_names_the_one_that_is_missing() {
     let root = tempfile::tempdir().unwrap();
-    for task in tasks() {
+    for task in tasks().into_iter().filter(Task::needs_data) {
         assert!(!task.is_present(root.path()));
         let error = error(&root, task.name);
         assert!(error.contains(task.name) && error.contains("--data-dir"), "{error}");
