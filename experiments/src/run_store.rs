@@ -111,7 +111,10 @@ fn read_record(folder: &Path) -> Result<Option<RunRecord>> {
         || format!("{}: not a record this program can read; move the folder away to run it anew", path.display());
     let schema = serde_json::from_str::<serde_json::Value>(&text).with_context(hint)?["schema"].as_u64();
     ensure!(schema == Some(u64::from(SCHEMA)), "{}: schema {schema:?}, this program reads {SCHEMA}", path.display());
-    serde_json::from_str(&text).map(Some).with_context(hint)
+    let record: RunRecord = serde_json::from_str(&text).with_context(hint)?;
+    let whole = record.best.as_ref().is_some_and(|best| best.validation.contains_key(&best.metric));
+    ensure!(whole, "{}: it has no best score; move the folder away to run it anew", path.display());
+    Ok(Some(record))
 }
 
 impl OpenRun {

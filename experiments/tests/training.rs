@@ -410,9 +410,16 @@ fn a_run_killed_again_and_again_ends_bit_for_bit_like_one_that_was_not(#[case] t
     assert_eq!(fs::metadata(&record).unwrap().modified().unwrap(), written);
 }
 
+/// A record that says which metric was best, but not how good.
+const NO_BEST: &[u8] = br#"{"schema": 1, "id": "run", "status": "finished", "config": {}, "fingerprints": {}, "software": {},
+    "params": {"trained": 0, "total": 0, "backbone": 0, "groups": {}}, "epochs": [], "test": {},
+    "best": {"epoch": 1, "steps": 1, "metric": "accuracy", "validation": {}},
+    "measured": {"training_seconds": 0, "evaluation_seconds": 0, "tokens_per_second": 0, "peak_memory_bytes": null}}"#;
+
 #[rstest]
 #[case::record("record.json", b"{\"schema\": 1, \"id\"".as_slice(), "not a record this program can read")]
 #[case::newer("record.json", br#"{"schema": 99}"#.as_slice(), "schema Some(99), this program reads 1")]
+#[case::no_best("record.json", NO_BEST, "it has no best score")]
 #[case::checkpoint("checkpoint.safetensors", b"half".as_slice(), "the checkpoint is damaged; remove it")]
 fn a_damaged_run_is_explained_and_left_alone(#[case] file: &str, #[case] contents: &[u8], #[case] message: &str) {
     let folder = tempfile::tempdir().unwrap();

@@ -560,7 +560,9 @@ mod tests {
         }
         assert_eq!(counts.len(), dataset.labels.len());
         let fair = dataset.train.len() / dataset.labels.len();
-        assert!(counts.values().all(|&count| 3 * count > 2 * fair || name == "syn-entailment"), "{name}: {counts:?}");
+        // Two of the three classes of inference are one of entailment's.
+        let least = if name == "syn-entailment" { fair / 2 } else { fair * 2 / 3 };
+        assert!(counts.values().all(|&count| count > least), "{name}: {counts:?}");
     }
 
     #[test]
