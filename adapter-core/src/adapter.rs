@@ -7,7 +7,7 @@ use burn::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Activation, At, Init, Insertion, Place, Site};
+use crate::{Activation, At, Bottleneck, Init, Insertion, Place, Site};
 
 /// What an adapter looks like and where adapters stand.
 ///
@@ -258,6 +258,17 @@ impl Insertion for Adapter {
             Interaction::Additive => output + delta,
             Interaction::Multiplicative => output.clone() + output * delta,
         }
+    }
+
+    fn as_bottleneck(&self) -> Option<Bottleneck<'_>> {
+        let Self { down, layer_norm, batch_norm, inner, up, activation, placement, interaction } = self;
+        let plain = layer_norm.is_none() && batch_norm.is_none() && inner.is_empty();
+        let serial = (*placement, *interaction) == (Placement::Serial, Interaction::Additive);
+        (plain && serial).then_some(Bottleneck { down, activation: *activation, up })
+    }
+
+    fn is_row_wise(&self) -> bool {
+        self.batch_norm.is_none()
     }
 }
 

@@ -43,7 +43,7 @@ pub use adapter::{Adapter, AdapterConfig, AdapterConfigError, InnerNorm, Interac
 pub use atomic_file::write_atomically;
 pub use dropout::{DropoutKey, DropoutMask, DropoutSite};
 pub use init::Init;
-pub use insertion::{At, Insertion, NoInsertion};
+pub use insertion::{At, Bottleneck, Insertion, NoInsertion};
 pub use mix::mix;
 pub use place::{LayerSpan, LayerSpanError, Place, Site};
 pub use probe::{Probe, Probed};

@@ -1,5 +1,7 @@
 //! Padding-free batches: the tokens of all sequences end to end.
 
+use std::sync::Arc;
+
 use adapter_core::DropoutKey;
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 
@@ -18,7 +20,7 @@ pub struct PackedBatch {
     pub position_ids: Tensor<1, Int>,
     /// The key of this step's dropout; `None` outside of training.
     pub dropout: Option<DropoutKey>,
-    boundaries: Vec<usize>,
+    boundaries: Arc<[usize]>,
     longest: usize,
     padding: Option<Padding>,
 }
@@ -105,7 +107,7 @@ impl PackedBatch {
             position_ids: ints(positions, device),
             dropout: None,
             padding: Padding::new(&boundaries, longest, device),
-            boundaries,
+            boundaries: boundaries.into(),
             longest,
         })
     }
@@ -129,6 +131,11 @@ impl PackedBatch {
     /// Where each sequence begins, and at last the number of tokens.
     pub fn boundaries(&self) -> &[usize] {
         &self.boundaries
+    }
+
+    /// The same, to keep.
+    pub(crate) fn shared_boundaries(&self) -> Arc<[usize]> {
+        self.boundaries.clone()
     }
 
     /// The first row of each sequence: its `[CLS]` token.

@@ -2,14 +2,17 @@
 
 #![allow(non_snake_case)] // `LayerNorm`, as in checkpoints
 
-use adapter_core::{Activation, At, DropoutKey, DropoutSite, Init, Insertion, NoInsertion, Place, Site};
+use adapter_core::{Activation, At, DropoutKey, DropoutMask, DropoutSite, Init, Insertion, NoInsertion, Place, Site};
 use burn::{
     module::{Module, Param},
     nn::{LayerNorm, LayerNormConfig, Linear},
     tensor::{Device, Tensor, activation},
 };
 
-use crate::{BertConfig, ConfigError, PackedBatch, kernels};
+use crate::{
+    BertConfig, ConfigError, PackedBatch,
+    kernels::{self, Rows},
+};
 
 /// BERT, with an `I` inserted behind the projection of every sub-layer.
 ///
@@ -68,6 +71,23 @@ impl<I: Insertion> Bert<I> {
         layers.fold(hidden, |hidden, (number, layer)| layer.forward(hidden, batch, number))
     }
 
+    /// The first row of each sequence, its `[CLS]` token, of [`forward_from`](Self::forward_from).
+    ///
+    /// The last layer computes no more than those rows where it can; the result is the same.
+    ///
+    /// # Shapes
+    /// - `hidden`: `[tokens, hidden]`
+    /// - result: `[sequences, hidden]`
+    pub fn first_tokens_from(&self, first: usize, hidden: Tensor<2>, batch: &PackedBatch) -> Tensor<2> {
+        let last = self.encoder.layer.len().saturating_sub(1);
+        if first > last {
+            return batch.first_tokens(hidden);
+        }
+        let layers = self.encoder.layer[first..last].iter().zip(first..);
+        let hidden = layers.fold(hidden, |hidden, (layer, number)| layer.forward(hidden, batch, number));
+        self.encoder.layer[last].forward_first_tokens(hidden, batch, last)
+    }
+
     /// The same network with another insertion at each place. No weight is copied.
     pub fn insert<J: Insertion>(self, mut insertion: impl FnMut(Place) -> J) -> Bert<J> {
         self.map_insertions(|place, _| insertion(place))
@@ -94,6 +114,7 @@ pub struct Embeddings {
     pub token_type_embeddings: Embedding,
     /// Normalisation of the sum.
     pub LayerNorm: LayerNorm,
+    epsilon: f64,
     dropout: f64,
 }
 
@@ -105,6 +126,7 @@ impl Embeddings {
             position_embeddings: build.embedding("embeddings.position_embeddings", config.max_position_embeddings),
             token_type_embeddings: build.embedding("embeddings.token_type_embeddings", config.type_vocab_size),
             LayerNorm: build.layer_norm(),
+            epsilon: config.layer_norm_eps,
             dropout: config.hidden_dropout_prob,
         }
     }
@@ -115,8 +137,8 @@ impl Embeddings {
         let words = self.word_embeddings.weight.val().select(0, batch.input_ids.clone());
         let types = self.token_type_embeddings.weight.val().select(0, batch.token_type_ids.clone());
         let positions = self.position_embeddings.weight.val().select(0, batch.position_ids.clone());
-        let normed = self.LayerNorm.forward(words + types + positions);
-        drop_out(normed, batch.dropout, DropoutSite::Embeddings, self.dropout)
+        let normed = kernels::add_norm(words + types, positions, &self.LayerNorm, self.epsilon);
+        kernels::dropout(normed, batch.dropout.map(|key| key.mask(DropoutSite::Embeddings, self.dropout)))
     }
 }
 
@@ -175,11 +197,45 @@ impl<I: Insertion> Layer<I> {
     /// # Shapes
     /// - `hidden`, result: `[tokens, hidden]`
     pub fn forward(&self, hidden: Tensor<2>, batch: &PackedBatch, layer: usize) -> Tensor<2> {
-        let at = |site| At { place: Place::new(layer, site), boundaries: batch.boundaries(), dropout: batch.dropout };
-        let mixed = self.attention.self_.forward(hidden.clone(), batch, layer);
-        let attended = self.attention.output.forward(mixed, hidden, &at(Site::Attention));
-        let widened = self.intermediate.forward(attended.clone());
-        self.output.forward(widened, attended, &at(Site::FeedForward))
+        self.rows(hidden.clone(), hidden, Rows::All(batch.tokens()), batch, layer)
+    }
+
+    /// The first row of each sequence of [`forward`](Self::forward), computing as few others as possible.
+    ///
+    /// # Shapes
+    /// - `hidden`: `[tokens, hidden]`
+    /// - result: `[sequences, hidden]`
+    pub fn forward_first_tokens(&self, hidden: Tensor<2>, batch: &PackedBatch, layer: usize) -> Tensor<2> {
+        let alone = self.attention.output.insertion.is_row_wise() && self.output.insertion.is_row_wise();
+        if alone && kernels::is_fast(&hidden) {
+            let first = batch.first_tokens(hidden.clone());
+            return self.rows(hidden, first, Rows::First(batch.shared_boundaries()), batch, layer);
+        }
+        batch.first_tokens(self.forward(hidden, batch, layer))
+    }
+
+    /// Computes the given rows of the layer's output; `input` are those rows of `hidden`.
+    fn rows(&self, hidden: Tensor<2>, input: Tensor<2>, rows: Rows, batch: &PackedBatch, layer: usize) -> Tensor<2> {
+        let boundaries = match &rows {
+            Rows::All(_) => batch.boundaries().to_vec(),
+            Rows::First(_) => (0..=rows.len()).collect(),
+        };
+        let at = |site| At { place: Place::new(layer, site), boundaries: &boundaries, dropout: batch.dropout };
+        let mixed = self.attention.forward(hidden, rows.clone(), batch, layer);
+        let attended = self.attention.output.close(mixed, input, &at(Site::Attention));
+        let computed = self.feed_forward(attended.clone(), rows, &at(Site::FeedForward));
+        self.output.close(computed, attended, &at(Site::FeedForward))
+    }
+
+    /// The feed-forward sub-layer up to its dropout.
+    pub(crate) fn feed_forward(&self, x: Tensor<2>, rows: Rows, at: &At<'_>) -> Tensor<2> {
+        let (wide, narrow) = (&self.intermediate.dense, &self.output.dense);
+        let activation = self.intermediate.activation;
+        let dropout = self.output.mask(at.dropout, at.place.layer, at.place.site);
+        match kernels::is_fast(&x) && kernels::knows(activation) {
+            true => kernels::feed_forward(x, wide, activation, narrow, rows, dropout),
+            false => kernels::dropout(narrow.forward(activation.forward(wide.forward(x))), dropout),
+        }
     }
 
     fn map_insertions<J: Insertion>(self, layer: usize, f: &mut impl FnMut(Place, I) -> J) -> Layer<J> {
@@ -201,6 +257,28 @@ pub struct Attention<I: Insertion> {
     pub self_: SelfAttention,
     /// The output projection and what follows.
     pub output: SubLayerOutput<I>,
+}
+
+impl<I: Insertion> Attention<I> {
+    /// The sub-layer up to its dropout.
+    ///
+    /// # Shapes
+    /// - `hidden`: `[tokens, hidden]`
+    /// - result: `[rows, hidden]`
+    pub(crate) fn forward(&self, hidden: Tensor<2>, rows: Rows, batch: &PackedBatch, layer: usize) -> Tensor<2> {
+        if !kernels::is_fast(&hidden) {
+            return self.composed(hidden, batch, layer);
+        }
+        let SelfAttention { query, key, value, heads, .. } = &self.self_;
+        let dropout = [self.self_.mask(batch, layer), self.output.mask(batch.dropout, layer, Site::Attention)];
+        kernels::attention(hidden, [query, key, value, &self.output.dense], *heads, batch, &rows, dropout)
+    }
+
+    /// The same for all rows, on any device.
+    pub(crate) fn composed(&self, hidden: Tensor<2>, batch: &PackedBatch, layer: usize) -> Tensor<2> {
+        let mixed = self.self_.forward(hidden, batch, layer);
+        kernels::dropout(self.output.dense.forward(mixed), self.output.mask(batch.dropout, layer, Site::Attention))
+    }
 }
 
 /// Multi-head self-attention without its output projection.
@@ -226,9 +304,12 @@ impl SelfAttention {
         let scale = 1.0 / (key.dims()[3] as f64).sqrt();
         let scores = query.matmul(key.swap_dims(2, 3)).mul_scalar(scale);
         let probabilities = activation::softmax(batch.mask(scores), 3);
-        let site = DropoutSite::AttentionProbabilities(layer);
-        let probabilities = drop_out(probabilities, batch.dropout, site, self.dropout);
+        let probabilities = kernels::dropout(probabilities, self.mask(batch, layer));
         batch.pack(probabilities.matmul(value))
+    }
+
+    fn mask(&self, batch: &PackedBatch, layer: usize) -> Option<DropoutMask> {
+        batch.dropout.map(|key| key.mask(DropoutSite::AttentionProbabilities(layer), self.dropout))
     }
 }
 
@@ -241,15 +322,6 @@ pub struct Intermediate {
     activation: Activation,
 }
 
-impl Intermediate {
-    /// # Shapes
-    /// - `hidden`: `[tokens, hidden]`
-    /// - result: `[tokens, intermediate]`
-    pub fn forward(&self, hidden: Tensor<2>) -> Tensor<2> {
-        self.activation.forward(self.dense.forward(hidden))
-    }
-}
-
 /// The end of a sub-layer: projection, dropout, insertion, residual and normalisation.
 #[derive(Module, Debug)]
 pub struct SubLayerOutput<I: Insertion> {
@@ -259,6 +331,7 @@ pub struct SubLayerOutput<I: Insertion> {
     pub LayerNorm: LayerNorm,
     /// What is inserted here.
     pub insertion: I,
+    epsilon: f64,
     dropout: f64,
 }
 
@@ -268,21 +341,26 @@ impl SubLayerOutput<NoInsertion> {
             dense: build.linear(name, width, build.config.hidden_size),
             LayerNorm: build.layer_norm(),
             insertion: NoInsertion,
+            epsilon: build.config.layer_norm_eps,
             dropout: build.config.hidden_dropout_prob,
         }
     }
 }
 
 impl<I: Insertion> SubLayerOutput<I> {
+    /// Insertion, residual and normalisation.
+    ///
     /// # Shapes
-    /// - `x`: `[tokens, width]`, what the sub-layer computed
-    /// - `input`: `[tokens, hidden]`, what the sub-layer was given
-    /// - result: `[tokens, hidden]`
-    pub fn forward(&self, x: Tensor<2>, input: Tensor<2>, at: &At<'_>) -> Tensor<2> {
-        let site = DropoutSite::SubLayer(at.place.layer, at.place.site);
-        let output = drop_out(self.dense.forward(x), at.dropout, site, self.dropout);
-        let output = self.insertion.forward(output, input.clone(), at);
-        self.LayerNorm.forward(output + input)
+    /// - `output`: `[rows, hidden]`, what the sub-layer's projection and dropout made of `input`
+    /// - `input`: `[rows, hidden]`, what the sub-layer was given
+    /// - result: `[rows, hidden]`
+    pub fn close(&self, output: Tensor<2>, input: Tensor<2>, at: &At<'_>) -> Tensor<2> {
+        let output = kernels::insert(&self.insertion, output, input.clone(), at);
+        kernels::add_norm(output, input, &self.LayerNorm, self.epsilon)
+    }
+
+    fn mask(&self, key: Option<DropoutKey>, layer: usize, site: Site) -> Option<DropoutMask> {
+        key.map(|key| key.mask(DropoutSite::SubLayer(layer, site), self.dropout))
     }
 
     fn map_insertion<J: Insertion>(self, f: impl FnOnce(I) -> J) -> SubLayerOutput<J> {
@@ -290,6 +368,7 @@ impl<I: Insertion> SubLayerOutput<I> {
             dense: self.dense,
             LayerNorm: self.LayerNorm,
             insertion: f(self.insertion),
+            epsilon: self.epsilon,
             dropout: self.dropout,
         }
     }
@@ -308,10 +387,6 @@ impl Pooler {
     pub fn forward(&self, first_tokens: Tensor<2>) -> Tensor<2> {
         activation::tanh(self.dense.forward(first_tokens))
     }
-}
-
-fn drop_out<const D: usize>(x: Tensor<D>, key: Option<DropoutKey>, site: DropoutSite, probability: f64) -> Tensor<D> {
-    kernels::dropout(x, key.map(|key| key.mask(site, probability)))
 }
 
 /// What building a random network needs everywhere.

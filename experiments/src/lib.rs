@@ -48,6 +48,7 @@ pub use device::{DEVICES, DeviceName, UnknownDevice};
 pub use execution::{Ended, Executed, Failure, Plan, Setting, run_all};
 pub use experiment::{Experiment, Grid, Kind, PRESETS, Scale, Tasks};
 pub use layers::Keys;
+pub use memory::keep_what_is_freed;
 pub use options::{Options, Sites};
 pub use pretraining::{PretrainConfig, pretrain};
 pub use profile::{Profile, Settings, UnknownProfile};

@@ -13,6 +13,22 @@ pub fn forget_peak() {
     let _ = fs::write("/proc/self/clear_refs", "5");
 }
 
+/// Tells the allocator to keep what is freed: every training step asks for the same memory again, and getting fresh pages
+/// from the system takes a tenth of a step's time.
+pub fn keep_what_is_freed() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        // Blocks up to this size come from memory that is kept; 32 MB is the most that the allocator takes.
+        const KEPT: i32 = 32 << 20;
+        // SAFETY: `mallopt` sets numbers of the allocator; it is called before any thread is started.
+        unsafe {
+            libc::mallopt(libc::M_MMAP_THRESHOLD, KEPT);
+            libc::mallopt(libc::M_TRIM_THRESHOLD, i32::MAX);
+            libc::mallopt(libc::M_TOP_PAD, 2 * KEPT);
+        }
+    }
+}
+
 /// Memory that is free for more, in bytes.
 pub fn free() -> Option<u64> {
     kilobytes("/proc/meminfo", "MemAvailable:")

@@ -411,7 +411,8 @@ fn a_run_killed_again_and_again_ends_bit_for_bit_like_one_that_was_not(#[case] t
 }
 
 /// A record that says which metric was best, but not how good.
-const NO_BEST: &[u8] = br#"{"schema": 1, "id": "run", "status": "finished", "config": {}, "fingerprints": {}, "software": {},
+const NO_BEST: &[u8] =
+    br#"{"schema": 1, "id": "run", "status": "finished", "config": {}, "fingerprints": {}, "software": {},
     "params": {"trained": 0, "total": 0, "backbone": 0, "groups": {}}, "epochs": [], "test": {},
     "best": {"epoch": 1, "steps": 1, "metric": "accuracy", "validation": {}},
     "measured": {"training_seconds": 0, "evaluation_seconds": 0, "tokens_per_second": 0, "peak_memory_bytes": null}}"#;

@@ -153,7 +153,7 @@ impl<I: Insertion> TaskModel<I> {
     /// # Shapes
     /// - result: `[sequences or tokens, outputs]`
     pub fn forward(&self, batch: &PackedBatch) -> Tensor<2> {
-        self.read_out(self.bert.forward(batch), batch)
+        self.forward_from(0, self.bert.embeddings.forward(batch), batch)
     }
 
     /// [`forward`](Self::forward), from what layer `first` is given.
@@ -162,7 +162,11 @@ impl<I: Insertion> TaskModel<I> {
     /// - `hidden`: `[tokens, hidden]`
     /// - result: `[sequences or tokens, outputs]`
     pub fn forward_from(&self, first: usize, hidden: Tensor<2>, batch: &PackedBatch) -> Tensor<2> {
-        self.read_out(self.bert.forward_from(first, hidden, batch), batch)
+        let read = match self.head.input {
+            HeadInput::Tokens => self.bert.forward_from(first, hidden, batch),
+            HeadInput::Cls | HeadInput::Pooler => self.bert.first_tokens_from(first, hidden, batch),
+        };
+        self.read(read, batch)
     }
 
     /// The number of layers at the bottom, embeddings included, that train nothing: what lies below the lowest trained
@@ -185,14 +189,19 @@ impl<I: Insertion> TaskModel<I> {
     pub fn read_out(&self, hidden: Tensor<2>, batch: &PackedBatch) -> Tensor<2> {
         let read = match self.head.input {
             HeadInput::Tokens => hidden,
-            HeadInput::Cls => batch.first_tokens(hidden),
-            HeadInput::Pooler => {
-                let pooler = self.bert.pooler.as_ref();
-                pooler.expect("`new` checked that there is a pooler").forward(batch.first_tokens(hidden))
-            }
+            HeadInput::Cls | HeadInput::Pooler => batch.first_tokens(hidden),
+        };
+        self.read(read, batch)
+    }
+
+    /// The head on the rows that it reads.
+    fn read(&self, rows: Tensor<2>, batch: &PackedBatch) -> Tensor<2> {
+        let rows = match (self.head.input, &self.bert.pooler) {
+            (HeadInput::Pooler, Some(pooler)) => pooler.forward(rows),
+            _ => rows,
         };
         let mask = batch.dropout.map(|key| key.mask(DropoutSite::Head, self.head.dropout));
-        dropout(read, mask).matmul(self.head.weight.val()) + self.head.bias.val().unsqueeze()
+        dropout(rows, mask).matmul(self.head.weight.val()) + self.head.bias.val().unsqueeze()
     }
 }
 

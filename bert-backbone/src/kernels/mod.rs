@@ -2,13 +2,38 @@
 //!
 //! This folder is the one place below the command line that asks which device it runs on.
 
+mod add_norm;
+mod attention;
+mod bottleneck;
 mod dropout;
+mod feed_forward;
+mod math;
+mod matrix;
+mod operation;
+mod rows;
+#[cfg(test)]
+mod tests;
 
+pub use add_norm::add_norm;
+pub use attention::attention;
+pub use bottleneck::insert;
 pub use dropout::dropout;
+pub use feed_forward::feed_forward;
+pub use math::knows;
+pub use operation::is_fast;
+pub use rows::Rows;
 
-use burn::{backend::DispatchDevice, tensor::Device};
+use burn::{backend::DispatchDevice, module::Param, nn::Linear, tensor::Device, tensor::Tensor};
+use operation::Input;
 
 /// Whether `device` is the CPU device, whose tensors lie in this process's own memory.
 fn is_flex(device: &Device) -> bool {
     matches!(device.clone().inner().as_dispatch(), DispatchDevice::Flex(_))
+}
+
+/// A projection's weight and bias.
+fn inputs(linear: &Linear) -> [Input; 2] {
+    let bias = linear.bias.as_ref().map(Param::val);
+    let none = || Tensor::zeros([linear.weight.dims()[1]], &linear.weight.device());
+    [linear.weight.val().into(), bias.unwrap_or_else(none).into()]
 }

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod ablate;
+mod bench;
 mod encode;
 mod eval;
 mod fetch;
@@ -46,6 +47,7 @@ enum Command {
     Eval(eval::EvalArgs),
     Predict(predict::PredictArgs),
     Ablate(ablate::AblateArgs),
+    Bench(bench::BenchArgs),
     Fetch(fetch::FetchArgs),
     List(list::ListArgs),
 }
@@ -69,6 +71,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Command::Eval(args) => eval::run(&args),
         Command::Predict(args) => predict::run(&args),
         Command::Ablate(args) => ablate::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Fetch(args) => fetch::run(&args),
         Command::List(args) => list::run(&args),
     }

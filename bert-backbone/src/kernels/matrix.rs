@@ -1,0 +1,134 @@
+//! Matrices in host memory, and their product.
+
+use std::ops::Range;
+
+use gemm::{Parallelism, gemm};
+
+/// A matrix that is read: any strides, so that transposing and taking columns cost nothing.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    values: &'a [f32],
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+    column_stride: usize,
+}
+
+impl<'a> View<'a> {
+    /// Rows of `columns` values each, one behind the other.
+    pub fn new(values: &'a [f32], columns: usize) -> Self {
+        assert!(values.len().is_multiple_of(columns), "a matrix of whole rows");
+        Self { values, rows: values.len() / columns, columns, row_stride: columns, column_stride: 1 }
+    }
+
+    /// The transposed matrix.
+    pub fn t(self) -> Self {
+        Self {
+            rows: self.columns,
+            columns: self.rows,
+            row_stride: self.column_stride,
+            column_stride: self.row_stride,
+            ..self
+        }
+    }
+
+    /// Some rows, and of them some columns, of a matrix that is not transposed.
+    pub fn block(self, rows: Range<usize>, columns: Range<usize>) -> Self {
+        let values = &self.values[block(self.rows, self.columns, self.row_stride, &rows, &columns)];
+        Self { values, rows: rows.len(), columns: columns.len(), ..self }
+    }
+}
+
+/// A matrix that is written, its rows one behind the other or a constant distance apart.
+pub struct ViewMut<'a> {
+    values: &'a mut [f32],
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+}
+
+impl<'a> ViewMut<'a> {
+    /// Rows of `columns` values each, one behind the other.
+    pub fn new(values: &'a mut [f32], columns: usize) -> Self {
+        assert!(values.len().is_multiple_of(columns), "a matrix of whole rows");
+        Self { rows: values.len() / columns, columns, row_stride: columns, values }
+    }
+
+    /// Some rows, and of them some columns.
+    pub fn block(self, rows: Range<usize>, columns: Range<usize>) -> Self {
+        let place = block(self.rows, self.columns, self.row_stride, &rows, &columns);
+        Self { rows: rows.len(), columns: columns.len(), values: &mut self.values[place], row_stride: self.row_stride }
+    }
+}
+
+/// Where a block of a matrix with unit column stride lies among its values.
+fn block(rows: usize, columns: usize, stride: usize, of: &Range<usize>, among: &Range<usize>) -> Range<usize> {
+    assert!(of.start < of.end && of.end <= rows && among.start < among.end && among.end <= columns, "a block inside");
+    of.start * stride + among.start..(of.end - 1) * stride + among.end
+}
+
+/// What becomes of the values that a product is written over.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Into {
+    /// They are lost.
+    Place,
+    /// They are added to.
+    Sum,
+}
+
+/// `to = scale · a · b`, or `to += …`, on this thread.
+pub fn multiply(to: ViewMut<'_>, into: Into, scale: f32, a: View<'_>, b: View<'_>) {
+    product(to, into, scale, a, b, Parallelism::None);
+}
+
+fn product(to: ViewMut<'_>, into: Into, scale: f32, a: View<'_>, b: View<'_>, threads: Parallelism) {
+    assert!(a.columns == b.rows && to.rows == a.rows && to.columns == b.columns, "shapes that can be multiplied");
+    let kept = if into == Into::Sum { 1.0 } else { 0.0 };
+    let stride = |stride: usize| stride as isize;
+    // SAFETY: every view is made so that its rows and columns lie within its values, `to` is borrowed for writing by us
+    // alone, and the shapes were compared above.
+    unsafe {
+        gemm(
+            to.rows,
+            to.columns,
+            a.columns,
+            to.values.as_mut_ptr(),
+            1,
+            stride(to.row_stride),
+            into == Into::Sum,
+            a.values.as_ptr(),
+            stride(a.column_stride),
+            stride(a.row_stride),
+            b.values.as_ptr(),
+            stride(b.column_stride),
+            stride(b.row_stride),
+            kept,
+            scale,
+            false,
+            false,
+            false,
+            threads,
+        );
+    }
+}
+
+/// `to = x · weight + bias`, on this thread.
+pub fn linear(to: &mut [f32], x: &[f32], weight: &[f32], bias: &[f32]) {
+    let (wide, narrow) = (weight.len() / bias.len(), bias.len());
+    to.chunks_exact_mut(narrow).for_each(|row| row.copy_from_slice(bias));
+    multiply(ViewMut::new(to, narrow), Into::Sum, 1.0, View::new(x, wide), View::new(weight, narrow));
+}
+
+/// The gradient of [`linear`]'s `x` from that of its result, in the place of `to` or added to it.
+pub fn linear_backward(to: &mut [f32], into: Into, gradient: &[f32], weight: &[f32], width: usize) {
+    let narrow = weight.len() / width;
+    multiply(ViewMut::new(to, width), into, 1.0, View::new(gradient, narrow), View::new(weight, narrow).t());
+}
+
+/// The gradient of [`linear`]'s weight from that of its result, on all threads.
+pub fn weight_gradient(x: &[f32], x_width: usize, gradient: &[f32], width: usize) -> Vec<f32> {
+    let mut to = vec![0.0; x_width * width];
+    let (x, gradient) = (View::new(x, x_width).t(), View::new(gradient, width));
+    product(ViewMut::new(&mut to, width), Into::Place, 1.0, x, gradient, Parallelism::Rayon(0));
+    to
+}

@@ -1,0 +1,73 @@
+//! Which rows of a packed batch an operation works on, and how they are shared among threads.
+
+use std::{ops::Range, sync::Arc};
+
+use adapter_core::DropoutMask;
+use rayon::prelude::*;
+
+use super::math::{column_sums, drop_out};
+
+/// Rows that a thread takes at a time: enough that packing a weight matrix for a product pays, few enough that what is
+/// computed between two products stays in the cache. Results do not depend on threads because this does not.
+const SHARE: usize = 256;
+
+/// The rows of a packed batch that an operation computes.
+#[derive(Clone, Debug)]
+pub enum Rows {
+    /// All of them.
+    All(usize),
+    /// The first of each sequence, whose place in the batch is given.
+    First(Arc<[usize]>),
+}
+
+impl Rows {
+    /// Their number.
+    pub fn len(&self) -> usize {
+        match self {
+            Rows::All(rows) => *rows,
+            Rows::First(boundaries) => boundaries.len() - 1,
+        }
+    }
+
+    /// Shares for threads.
+    pub fn shares(&self) -> Vec<Range<usize>> {
+        let rows = self.len();
+        // Shares of nearly the same size, so that two threads end together.
+        let count = rows.div_ceil(SHARE).max(1);
+        let size = rows.div_ceil(count).max(1);
+        (0..rows).step_by(size).map(|start| start..(start + size).min(rows)).collect()
+    }
+
+    /// Multiplies rows, of which the first is number `start`, by the mask. A row's mask is that of its place in the batch,
+    /// whichever rows are computed.
+    pub fn drop_out(&self, mask: Option<DropoutMask>, start: usize, values: &mut [f32], width: usize) {
+        match self {
+            Rows::All(_) => drop_out(mask, start * width, values),
+            Rows::First(boundaries) => {
+                let rows = values.chunks_exact_mut(width).zip(&boundaries[start..]);
+                rows.for_each(|(row, &place)| drop_out(mask, place * width, row));
+            }
+        }
+    }
+}
+
+/// Cuts rows of `width` values into the parts of `shares`, which cover them.
+pub fn cut<'a>(shares: &[Range<usize>], mut rows: &'a mut [f32], width: usize) -> Vec<&'a mut [f32]> {
+    let mut parts = Vec::with_capacity(shares.len());
+    for share in shares {
+        let (part, rest) = rows.split_at_mut((share.len() * width).min(rows.len()));
+        parts.push(part);
+        rows = rest;
+    }
+    parts
+}
+
+/// The sum of all rows: shares in parallel, their sums in order.
+pub fn sum_rows(values: &[f32], width: usize) -> Vec<f32> {
+    add_up(values.par_chunks(SHARE * width).map(|share| column_sums(share, width)).collect(), width)
+}
+
+/// The sum of rows that are given one by one.
+pub fn add_up(rows: Vec<Vec<f32>>, width: usize) -> Vec<f32> {
+    column_sums(&rows.concat(), width)
+}
