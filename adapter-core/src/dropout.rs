@@ -78,7 +78,7 @@ impl DropoutMask {
     }
 
     /// What `element` (its row-major index) is multiplied by: 0, or 1 / (1 − probability).
-    #[inline]
+    #[inline(always)]
     pub fn factor(self, element: u32) -> f32 {
         let mut x = element ^ self.keys[0];
         x = (x ^ (x >> 16)).wrapping_mul(MIX[0]);

@@ -79,13 +79,12 @@ impl<I: Insertion> Bert<I> {
     /// - `hidden`: `[tokens, hidden]`
     /// - result: `[sequences, hidden]`
     pub fn first_tokens_from(&self, first: usize, hidden: Tensor<2>, batch: &PackedBatch) -> Tensor<2> {
-        let last = self.encoder.layer.len().saturating_sub(1);
-        if first > last {
+        let Some((top, below)) = self.encoder.layer.get(first..).and_then(<[_]>::split_last) else {
             return batch.first_tokens(hidden);
-        }
-        let layers = self.encoder.layer[first..last].iter().zip(first..);
+        };
+        let layers = below.iter().zip(first..);
         let hidden = layers.fold(hidden, |hidden, (layer, number)| layer.forward(hidden, batch, number));
-        self.encoder.layer[last].forward_first_tokens(hidden, batch, last)
+        top.forward_first_tokens(hidden, batch, first + below.len())
     }
 
     /// The same network with another insertion at each place. No weight is copied.
@@ -207,7 +206,7 @@ impl<I: Insertion> Layer<I> {
     /// - result: `[sequences, hidden]`
     pub fn forward_first_tokens(&self, hidden: Tensor<2>, batch: &PackedBatch, layer: usize) -> Tensor<2> {
         let alone = self.attention.output.insertion.is_row_wise() && self.output.insertion.is_row_wise();
-        if alone && kernels::is_fast(&hidden) {
+        if alone && kernels::is_fast(&hidden) && kernels::knows(self.intermediate.activation) {
             let first = batch.first_tokens(hidden.clone());
             return self.rows(hidden, first, Rows::First(batch.shared_boundaries()), batch, layer);
         }

@@ -61,7 +61,7 @@ pub fn known_backbones() -> Vec<KnownBackbone> {
     let nano = serde_json::from_str(nano::CONFIG).map(|config| KnownBackbone {
         name: "nano",
         config,
-        pooler: false,
+        pooler: true,
         source: Source::Embedded,
         note: "knows only the built-in language; for the synthetic tasks",
     });

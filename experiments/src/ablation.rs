@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use adapter_core::{Insertion, LayerSpan};
 use analysis::{AblationRecord, SCHEMA, SpanScore};
 use anyhow::Result;
-use bert_backbone::{Bert, BertConfig, PackedBatch};
+use bert_backbone::{BertConfig, PackedBatch};
 use burn::tensor::{Device, Tensor};
 use tasks::{EvaluationSet, Metric, Prefetch, TaskKind, TaskModel, by_sequence, in_order};
 
@@ -65,16 +65,16 @@ pub fn ablate_spans<I: Insertion>(
     batch_size: usize,
     device: &Device,
 ) -> Result<Ablation> {
-    let bare = model.bert().clone().map_insertions(|_, _| None::<I>);
+    let bare = model.clone().map_insertions(|_, _| None::<I>);
     let mut whole = Vec::new();
     let mut without: BTreeMap<LayerSpan, Vec<Vec<f32>>> = BTreeMap::new();
     let mut layer_passes = 0;
     let batches = in_order(set.tokens().len(), batch_size);
     for batch in Prefetch::start(set.tokens().clone(), batches, network.clone(), device.clone()) {
         let batch = batch?.packed;
-        let rows = |hidden| by_sequence(model.read_out(hidden, &batch), &batch, model.head().input());
-        let mut spans = Spans { with: model.bert(), bare: &bare, batch: &batch, passes: 0 };
-        whole.extend(rows(spans.every_span(|span, hidden| without.entry(span).or_default().extend(rows(hidden)))));
+        let rows = |outputs| by_sequence(outputs, &batch, model.head().input());
+        let mut spans = Spans { with: model, bare: &bare, batch: &batch, passes: 0 };
+        whole.extend(rows(spans.every_span(|span, outputs| without.entry(span).or_default().extend(rows(outputs)))));
         layer_passes = spans.passes;
     }
     Ok(Ablation {
@@ -86,34 +86,47 @@ pub fn ablate_spans<I: Insertion>(
 
 /// One batch's way through the network and all its ablations.
 struct Spans<'a, I: Insertion> {
-    with: &'a Bert<Option<I>>,
-    bare: &'a Bert<Option<I>>,
+    with: &'a TaskModel<Option<I>>,
+    bare: &'a TaskModel<Option<I>>,
     batch: &'a PackedBatch,
     passes: usize,
 }
 
 impl<I: Insertion> Spans<'_, I> {
-    /// Calls `f` with the last layer's output for every span, and returns that of the whole model.
+    /// Calls `f` with the outputs for every span, and returns those of the whole model.
     fn every_span(&mut self, mut f: impl FnMut(LayerSpan, Tensor<2>)) -> Tensor<2> {
-        let layers = self.with.encoder.layer.len();
-        let mut below = self.with.embeddings.forward(self.batch);
-        for first in 0..layers {
+        let top = self.with.bert().encoder.layer.len() - 1;
+        let mut below = self.with.bert().embeddings.forward(self.batch);
+        for first in 0..=top {
             let mut removed = below.clone();
-            for last in first..layers {
-                removed = self.pass(self.bare, removed, last);
-                let above =
-                    (last + 1..layers).fold(removed.clone(), |hidden, layer| self.pass(self.with, hidden, layer));
+            for last in first..=top {
+                let outputs = if last == top {
+                    self.end(self.bare, removed.clone())
+                } else {
+                    removed = self.pass(self.bare, removed, last);
+                    let above =
+                        (last + 1..top).fold(removed.clone(), |hidden, layer| self.pass(self.with, hidden, layer));
+                    self.end(self.with, above)
+                };
                 if let Ok(span) = LayerSpan::new(first, last) {
-                    f(span, above);
+                    f(span, outputs);
                 }
             }
-            below = self.pass(self.with, below, first);
+            if first < top {
+                below = self.pass(self.with, below, first);
+            }
         }
-        below
+        self.end(self.with, below)
     }
 
-    fn pass(&mut self, bert: &Bert<Option<I>>, hidden: Tensor<2>, layer: usize) -> Tensor<2> {
+    fn pass(&mut self, model: &TaskModel<Option<I>>, hidden: Tensor<2>, layer: usize) -> Tensor<2> {
         self.passes += 1;
-        bert.encoder.layer[layer].forward(hidden, self.batch, layer)
+        model.bert().encoder.layer[layer].forward(hidden, self.batch, layer)
+    }
+
+    /// The top layer and the head.
+    fn end(&mut self, model: &TaskModel<Option<I>>, hidden: Tensor<2>) -> Tensor<2> {
+        self.passes += 1;
+        model.forward_from(model.bert().encoder.layer.len() - 1, hidden, self.batch)
     }
 }

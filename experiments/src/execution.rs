@@ -1,6 +1,10 @@
 //! An experiment from its plan to what became of it.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    time::Instant,
+};
 
 use analysis::{AblationRecord, ExperimentRecord, FailedRun, RunRecord, SCHEMA, StreamRecord};
 use anyhow::{Context, Result, ensure};
@@ -108,6 +112,11 @@ impl Plan {
         Ok(Self { experiment: name, about, kind, scale: setting.scale, missing, too_high, runs })
     }
 
+    /// The backbone of its runs.
+    pub fn backbone(&self) -> Option<&str> {
+        self.runs.first().map(|run| run.backbone.as_str())
+    }
+
     /// Runs all runs, one after the other or with several processes, and does with them what the experiment asks for.
     ///
     /// # Errors
@@ -155,22 +164,49 @@ impl Plan {
 /// A run that is over: its record, or why it failed.
 pub type Ended = (RunConfig, Result<RunRecord, String>);
 
-/// Trains all runs; a line on standard error says what came out of each.
+/// Trains all runs; a line on standard error says what came out of each, and how long the rest will take.
 ///
 /// # Errors
 /// If they were interrupted.
 pub fn run_all(runs: &[RunConfig], workplace: &Workplace, jobs: usize) -> Result<Vec<Ended>> {
     let mut ended = BTreeMap::new();
+    let mut pace = Pace::default();
     workplace.run_all(runs, jobs, &mut |number, result| {
         let (config, done, of) = (&runs[number], ended.len() + 1, runs.len());
+        let left = pace.left(of - done);
         match result {
-            Ok(record) if !workplace.quiet => eprintln!("[{done}/{of}] {config}: {}", score(record)),
+            Ok(record) if !workplace.quiet => eprintln!("[{done}/{of}{left}] {config}: {}", score(record)),
             Ok(_) => {}
-            Err(error) => eprintln!("[{done}/{of}] {config}: failed: {error}"),
+            Err(error) => eprintln!("[{done}/{of}{left}] {config}: failed: {error}"),
         }
         ended.insert(number, (config.clone(), result.cloned().map_err(str::to_owned)));
     })?;
     Ok(ended.into_values().collect())
+}
+
+/// When the last runs ended: a few, because those that were finished before take no time.
+#[derive(Default)]
+struct Pace(VecDeque<Instant>);
+
+impl Pace {
+    const RUNS: usize = 24;
+
+    /// A run ended, and `rest` are left: how long they will take, as a part of a sentence.
+    fn left(&mut self, rest: usize) -> String {
+        self.0.push_back(Instant::now());
+        if self.0.len() > Self::RUNS {
+            self.0.pop_front();
+        }
+        let runs = self.0.len() - 1;
+        if runs < Self::RUNS / 4 || rest == 0 {
+            return String::new();
+        }
+        let seconds = self.0[0].elapsed().as_secs_f64() / runs as f64 * rest as f64;
+        match seconds {
+            ..90.0 => format!(", {seconds:.0} s left"),
+            _ => format!(", {:.0} min left", seconds / 60.0),
+        }
+    }
 }
 
 fn score(record: &RunRecord) -> String {

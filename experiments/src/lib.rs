@@ -20,6 +20,7 @@ mod dashboard;
 mod device;
 mod execution;
 mod experiment;
+mod experiment_args;
 mod layers;
 mod memory;
 mod options;

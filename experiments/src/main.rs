@@ -8,7 +8,10 @@ use experiments::Cli;
 fn main() -> ExitCode {
     experiments::keep_what_is_freed();
     let cli = Cli::parse();
-    // On a thread of the pool, so that work is shared out without waking this one up for each operation.
+    // As much room as the first thread has. Where the pool is there already, it stays as it is.
+    let _ = rayon::ThreadPoolBuilder::new().stack_size(8 << 20).build_global();
+    // On a thread of the pool, so that work is shared out without waking this one up for each operation. A thread that this
+    // one waits for must not share out work itself: with one thread in the pool, both would wait for ever.
     match rayon::scope(|_| experiments::run(cli)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

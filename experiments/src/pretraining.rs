@@ -1,4 +1,5 @@
-//! Masked-LM pre-training on the built-in language: how `nano` is made.
+//! Pre-training on the built-in language as BERT was pre-trained, by masked language modelling and next-sentence prediction:
+//! how `nano` is made.
 
 use std::path::Path;
 
@@ -7,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use bert_backbone::{Bert, BertConfig, MaskedLmHead, PackedBatch, Tokenizer, write_vocabulary, write_weights};
 use burn::{
     module::Module,
+    nn::Linear,
     tensor::{Device, Int, Tensor, TensorData},
 };
 use tasks::{MaskConfig, loss::cross_entropy, mask_tokens, synthetic};
@@ -38,18 +40,26 @@ pub struct PretrainConfig {
 
 impl Default for PretrainConfig {
     fn default() -> Self {
-        Self { hidden: 96, layers: 6, heads: 4, steps: 4000, batch_size: 64, learning_rate: 2e-3, seed: 0 }
+        Self { hidden: 96, layers: 6, heads: 4, steps: 6000, batch_size: 64, learning_rate: 2e-3, seed: 0 }
     }
 }
+
+/// Apart from all other draws of a text.
+const OTHER: u64 = u64::MAX;
+
+/// Share of the tokens that are hidden: texts are short, so a little more than BERT's.
+const SHARE: f64 = 0.2;
 
 /// Longest text in tokens.
 const MAX_LENGTH: usize = 64;
 
-/// The network with its masked-LM head.
+/// The network with its two heads.
 #[derive(Module, Debug)]
-struct MaskedLm {
+struct Pretrained {
     bert: Bert,
-    head: MaskedLmHead,
+    masked_lm: MaskedLmHead,
+    /// Whether the second text belongs to the first; read from the pooler, as in BERT.
+    next_sentence: Linear,
 }
 
 /// Pre-trains a network and writes it into `folder`, in Hugging Face layout. `watch` is told every step's number and loss.
@@ -73,25 +83,37 @@ pub fn pretrain(
         max_position_embeddings: MAX_LENGTH,
         ..BertConfig::new(config.hidden, config.layers, config.heads)
     };
+    shape.check()?;
     let writing = || format!("cannot write {}", folder.display());
     write_vocabulary(folder, &shape, &vocabulary).with_context(writing)?;
     let tokenizer = Tokenizer::load(folder)?;
     let number = |token: &str| vocabulary.iter().position(|word| word == token).map(|id| id as u32);
     let special: Vec<u32> = ["[CLS]", "[SEP]"].into_iter().filter_map(number).collect();
     let mask = MaskConfig::new(number("[MASK]").context("no [MASK]")?, vocabulary.len() as u32);
+    let mask = MaskConfig { share: SHARE, ..mask };
 
     let (init, training) = (Init::new(config.seed), device.clone().autodiff());
-    let mut bert = Bert::random(&shape, init, &training)?;
-    // Nothing trains a pooler here.
-    bert.pooler = None;
-    let mut model = MaskedLm { bert, head: MaskedLmHead::random(&shape, init, &training)? };
+    let mut model = Pretrained {
+        bert: Bert::random(&shape, init, &training)?,
+        masked_lm: MaskedLmHead::random(&shape, init, &training)?,
+        next_sentence: Linear {
+            weight: init.truncated_normal("next_sentence", [config.hidden, 2], shape.initializer_range, &training),
+            bias: Some(init.constant(0.0, [2], &training)),
+        },
+    };
     let paper = Profile::Paper.settings().adam;
     let mut adam = Adam::new(AdamConfig { weight_decay: 0.01, clip: 1.0, ..paper });
     for step in 0..steps {
-        let (mut sequences, mut hidden) = (Vec::new(), Vec::new());
+        let (mut sequences, mut hidden, mut unrelated) = (Vec::new(), Vec::new(), Vec::new());
         for text in 0..batch_size {
             let text = (step * batch_size + text) as u64;
-            let (first, second) = synthetic::corpus(text);
+            let (first, mut second) = synthetic::corpus(text);
+            // Half of the texts go on as they should: class 0, as in BERT.
+            let other = mix(&[config.seed, text, OTHER]) & 1;
+            if other == 1 {
+                second = synthetic::unrelated(text);
+            }
+            unrelated.push(other as usize);
             let mut sequence = tokenizer.encode(&first, Some(&second), MAX_LENGTH)?;
             hidden.push(mask_tokens(&mut sequence, mask, &special, mix(&[config.seed, text])));
             sequences.push(sequence);
@@ -106,8 +128,11 @@ pub fn pretrain(
             continue;
         }
         let rows = Tensor::<1, Int>::from_data(TensorData::new(rows, [count]), &training);
-        let scores = model.head.forward(model.bert.forward(&batch).select(0, rows), &model.bert.embeddings);
-        let loss = cross_entropy(scores, &words);
+        let outputs = model.bert.forward(&batch);
+        let scores = model.masked_lm.forward(outputs.clone().select(0, rows), &model.bert.embeddings);
+        let pooler = model.bert.pooler.as_ref().context("a new network has a pooler")?;
+        let pooled = pooler.forward(batch.first_tokens(outputs));
+        let loss = cross_entropy(scores, &words) + cross_entropy(model.next_sentence.forward(pooled), &unrelated);
         let value = f64::from(loss.clone().into_scalar::<f32>());
         ensure!(value.is_finite(), "the loss is {value} at step {}: try a lower learning rate", step + 1);
         let rate = Schedule::Paper.rate(learning_rate, step, steps, 0.1);
@@ -115,5 +140,5 @@ pub fn pretrain(
         model = adam.update(model, &gradients, rate);
         watch(step + 1, value);
     }
-    write_weights(folder, &model.bert.valid(), &model.head.valid()).with_context(writing)
+    write_weights(folder, &model.bert.valid(), &model.masked_lm.valid()).with_context(writing)
 }

@@ -1,10 +1,8 @@
 //! The optimiser against PyTorch's, and the training loop: it learns, repeats itself to the bit, and trains v alone.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    process::{Command, Stdio},
-};
+use std::{collections::BTreeMap, fs, process::Command};
+
+mod common;
 
 use adapter_core::{
     Adapter, AdapterConfig, DropoutKey, Init, TaskFile, TaskInfo, Tuning, content_hash, tensors, visit_values,
@@ -14,15 +12,11 @@ use burn::{
     module::{Module, Param},
     tensor::{Device, Tensor, TensorData},
 };
-use experiments::{
-    Adam, AdamConfig, AdamState, Checkpoint, Course, Found, Lessons, Numbers, Profile, RunStore, Safety, Step,
-    StepGradients, Trained, train,
-};
+use common::{backbone, dataset, run, run_course};
+use experiments::{Adam, AdamConfig, Course, Lessons, Profile, Safety, Step, StepGradients, train};
 use rstest::rstest;
 use serde::Deserialize;
-use tasks::{
-    Dataset, EvaluationSet, Example, Head, HeadInput, Metric, Target, TaskKind, TaskModel, TokenCache, TrainingSet,
-};
+use tasks::{EvaluationSet, Head, HeadInput, Metric, TaskModel, TokenCache, TrainingSet};
 
 #[derive(Deserialize)]
 struct Golden {
@@ -81,76 +75,6 @@ fn adam_moves_tensors_as_pytorch_does(
     let close = |ours: Vec<f32>, theirs: &[f32]| ours.iter().zip(theirs).all(|(a, b)| (a - b).abs() < 2e-6);
     assert!(close(module.weight.val().into_data().iter::<f32>().collect(), &expected.weight));
     assert!(close(module.bias.val().into_data().iter::<f32>().collect(), &expected.bias));
-}
-
-fn backbone() -> Backbone {
-    let folder = tempfile::tempdir().unwrap();
-    RandomCheckpoint::tiny().write(folder.path(), &Device::flex()).unwrap();
-    Backbone::load(folder.path(), &Device::flex()).unwrap()
-}
-
-/// Is there a dog in the sentence?
-fn dataset() -> Dataset {
-    let example = |i: usize| {
-        let (a, b) = (["the", "a", "she", "it"][i % 4], ["sat", "was", "is", "play"][i / 4 % 4]);
-        let animal = ["cat", "dog"][i % 2];
-        let text = format!("{a} {animal} {b} on the mat");
-        Example { id: i.to_string(), text, pair: None, target: Some(Target::Class(i % 2)) }
-    };
-    Dataset {
-        task: "dogs".to_owned(),
-        kind: TaskKind::Classification,
-        labels: ["cat", "dog"].map(str::to_owned).to_vec(),
-        train: (0..64).map(example).collect(),
-        validation: (64..96).map(example).collect(),
-        test: Vec::new(),
-        notes: Vec::new(),
-    }
-}
-
-fn run(backbone: &Backbone, tuning: Tuning, profile: Profile, seed: u64) -> Trained {
-    run_course(backbone, tuning, profile, seed, |course| course)
-}
-
-fn run_course(
-    backbone: &Backbone,
-    tuning: Tuning,
-    profile: Profile,
-    seed: u64,
-    change: impl FnOnce(Course) -> Course,
-) -> Trained {
-    let device = Device::flex().autodiff();
-    let init = Init::new(seed);
-    let adapter = AdapterConfig { init_std: profile.settings().init_std, ..AdapterConfig::new(8) };
-    let bert = backbone.bert.clone().train().insert(|place| match tuning {
-        Tuning::Adapters => adapter.init(place, 32, init, &device),
-        _ => None::<Adapter>,
-    });
-    let head = Head::new(32, 2, HeadInput::Cls, init, &device).with_dropout(profile.settings().head_dropout);
-    let model = tuning.apply(TaskModel::new(bert, head).unwrap());
-    let (dataset, cache) = (dataset(), TokenCache::none());
-    let lessons = Lessons {
-        train: &TrainingSet::texts(&dataset, &dataset.train, &backbone.tokenizer, 32, &cache).unwrap(),
-        validation: &EvaluationSet::texts(&dataset, &dataset.validation, &backbone.tokenizer, 32, &cache).unwrap(),
-        metric: Metric::Accuracy,
-        network: &backbone.config,
-    };
-    let course = change(Course { batch_size: 8, ..Course::new(profile.settings(), 1e-2, 6, seed) });
-    let info = TaskInfo {
-        task: dataset.task.clone(),
-        kind: dataset.kind.to_string(),
-        labels: dataset.labels.clone(),
-        head: HeadInput::Cls.to_string(),
-        max_length: 32,
-        tuning,
-        adapter: (tuning == Tuning::Adapters).then(|| adapter.clone()),
-        backbone: backbone.id(),
-    };
-    let mut steps = Vec::new();
-    let watch = &mut |step: &Step| steps.push(step.step);
-    let trained = train(model, &info, &lessons, &course, &device, Safety::default(), watch).unwrap();
-    assert!(steps.into_iter().eq(1..=trained.epochs.last().unwrap().steps));
-    trained
 }
 
 #[test]
@@ -333,159 +257,6 @@ fn the_command_trains_saves_and_scores() {
     assert_eq!(differing["adam.bias_correction"], false);
     assert_eq!(differing["init_std"], 1e-3);
     assert_eq!(differing.as_object().unwrap().len(), 9);
-}
-
-/// A store's run without what depends on the clock, and the bytes of its trained tensors.
-fn finished(runs: &std::path::Path) -> (serde_json::Value, Vec<u8>) {
-    let folders: Vec<_> = fs::read_dir(runs).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert_eq!(folders.len(), 1, "one configuration is one run");
-    let text = fs::read_to_string(folders[0].join("record.json")).unwrap();
-    let mut record: serde_json::Value = serde_json::from_str(&text).unwrap();
-    record.as_object_mut().unwrap().remove("measured");
-    assert!(!folders[0].join("checkpoint.safetensors").exists());
-    (record, fs::read(folders[0].join("v.safetensors")).unwrap())
-}
-
-/// A command that trains on a small file in `folder`, and keeps the run in `runs` there.
-fn small_run(folder: &std::path::Path, runs: &str, options: &[&str]) -> Command {
-    let data = folder.join("dogs.csv");
-    if !data.exists() {
-        RandomCheckpoint::tiny().write(folder, &Device::flex()).unwrap();
-        let rows: String = dataset().train.iter().enumerate().map(|(i, e)| format!("{},{}\n", e.text, i % 2)).collect();
-        fs::write(&data, format!("text,label\n{}", rows.repeat(6))).unwrap();
-    }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
-    command.args(["train", "--task"]).arg(format!("file:{}", data.display())).arg("--backbone").arg(folder);
-    command.args(["--epochs", "3", "--batch-size", "8", "--lr", "1e-2", "--checkpoint-every", "0", "--json"]);
-    command.args(options).arg("--runs").arg(folder.join(runs)).env("ADAPTER_LAB_CACHE", folder.join("cache"));
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    command
-}
-
-fn checkpoint_of(runs: &std::path::Path) -> Option<std::path::PathBuf> {
-    let run = runs.read_dir().ok()?.next()?.ok()?.path();
-    Some(run.join("checkpoint.safetensors")).filter(|path| path.exists())
-}
-
-fn is_writing(runs: &std::path::Path) -> bool {
-    let run = runs.read_dir().unwrap().next().unwrap().unwrap().path();
-    run.read_dir().unwrap().flatten().any(|entry| entry.file_name().to_string_lossy().starts_with(".tmp"))
-}
-
-#[rstest]
-#[case::adapters(&["--tuning", "adapters", "--adapter-size", "8"])]
-#[case::full(&["--tuning", "full", "--profile", "adapter-bert"])]
-fn a_run_killed_again_and_again_ends_bit_for_bit_like_one_that_was_not(#[case] tuning: &[&str]) {
-    let folder = tempfile::tempdir().unwrap();
-    let command = |runs: &str| small_run(folder.path(), runs, tuning);
-    assert!(command("whole").status().unwrap().success());
-
-    // Killed ten times: after a few more checkpoints each time, every other time in the middle of writing one.
-    let log = folder.path().join("log");
-    for round in 0..10usize {
-        let mut child = command("killed")
-            .stderr(fs::File::options().create(true).append(true).open(&log).unwrap())
-            .spawn()
-            .unwrap();
-        let (mut seen, mut last) = (0, None);
-        while seen <= round % 4 && child.try_wait().unwrap().is_none() {
-            let checkpoint = checkpoint_of(&folder.path().join("killed"));
-            let written = checkpoint.as_ref().and_then(|path| fs::metadata(path).ok()?.modified().ok());
-            seen += usize::from(written.is_some() && written != last);
-            last = written.or(last);
-        }
-        while round % 2 == 1 && child.try_wait().unwrap().is_none() && !is_writing(&folder.path().join("killed")) {}
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-    let resumed = fs::read_to_string(&log).unwrap();
-    assert!(resumed.matches("goes on after step").count() >= 5, "too few runs were resumed:\n{resumed}");
-    assert!(command("killed").status().unwrap().success());
-    assert_eq!(finished(&folder.path().join("killed")), finished(&folder.path().join("whole")));
-
-    // A finished run is not run again.
-    let record = folder.path().join("whole").read_dir().unwrap().next().unwrap().unwrap().path().join("record.json");
-    let written = fs::metadata(&record).unwrap().modified().unwrap();
-    assert!(command("whole").status().unwrap().success());
-    assert_eq!(fs::metadata(&record).unwrap().modified().unwrap(), written);
-}
-
-/// A record that says which metric was best, but not how good.
-const NO_BEST: &[u8] =
-    br#"{"schema": 1, "id": "run", "status": "finished", "config": {}, "fingerprints": {}, "software": {},
-    "params": {"trained": 0, "total": 0, "backbone": 0, "groups": {}}, "epochs": [], "test": {},
-    "best": {"epoch": 1, "steps": 1, "metric": "accuracy", "validation": {}},
-    "measured": {"training_seconds": 0, "evaluation_seconds": 0, "tokens_per_second": 0, "peak_memory_bytes": null}}"#;
-
-#[rstest]
-#[case::record("record.json", b"{\"schema\": 1, \"id\"".as_slice(), "not a record this program can read")]
-#[case::newer("record.json", br#"{"schema": 99}"#.as_slice(), "schema Some(99), this program reads 1")]
-#[case::no_best("record.json", NO_BEST, "it has no best score")]
-#[case::checkpoint("checkpoint.safetensors", b"half".as_slice(), "the checkpoint is damaged; remove it")]
-fn a_damaged_run_is_explained_and_left_alone(#[case] file: &str, #[case] contents: &[u8], #[case] message: &str) {
-    let folder = tempfile::tempdir().unwrap();
-    let store = RunStore::new(folder.path());
-    fs::create_dir_all(folder.path().join("run")).unwrap();
-    let path = folder.path().join("run").join(file);
-    fs::write(&path, contents).unwrap();
-    let error = match store.open("run") {
-        Err(error) => error,
-        Ok(Found::Open(open)) => open.checkpoint().unwrap_err(),
-        Ok(Found::Finished(_)) => panic!("a damaged run is not finished"),
-    };
-    assert!(format!("{error:#}").contains(message), "{error:#}");
-    assert_eq!(fs::read(path).unwrap(), contents);
-}
-
-#[test]
-fn a_run_belongs_to_one_process_at_a_time_and_a_dead_ones_lock_is_free() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = RunStore::new(folder.path());
-    let Ok(Found::Open(held)) = store.open("run") else { panic!("a new run is open") };
-    let error = store.open("run").err().unwrap().to_string();
-    assert!(error.contains("is being run by another process"), "{error}");
-    drop(held);
-    assert!(folder.path().join("run/lock").exists(), "the file stays, the lock is gone");
-    assert!(matches!(store.open("run"), Ok(Found::Open(_))));
-}
-
-#[test]
-fn a_changed_number_in_a_checkpoint_is_noticed() {
-    let folder = tempfile::tempdir().unwrap();
-    let (backbone, path) = (backbone(), folder.path().join("checkpoint.safetensors"));
-    let trained = run(&backbone, Tuning::HeadOnly, Profile::Paper, 0);
-    let numbers =
-        Numbers { step: 17, epochs: trained.epochs.clone(), best: Some(trained.best.clone()), ..Numbers::default() };
-    let best = Some(trained.file.clone());
-    let kept = Checkpoint { numbers, now: trained.file, best, adam: AdamState { step: 17, moments: BTreeMap::new() } };
-    kept.write(&path).unwrap();
-    assert_eq!(Checkpoint::read(&path).unwrap(), kept);
-    let whole = fs::read(&path).unwrap();
-    let text = String::from_utf8_lossy(&whole).into_owned();
-    let place = text.find("\\\"step\\\":17").unwrap() + "\\\"step\\\":".len();
-    let mut changed = whole.clone();
-    changed[place] = b'2';
-    fs::write(&path, changed).unwrap();
-    let error = format!("{:#}", Checkpoint::read(&path).unwrap_err());
-    assert!(error.contains("the checkpoint is damaged"), "{error}");
-}
-
-#[cfg(unix)]
-#[test]
-fn ctrl_c_keeps_the_run_and_says_how_to_go_on() {
-    let folder = tempfile::tempdir().unwrap();
-    let command = |runs: &str| small_run(folder.path(), runs, &["--adapter-size", "8"]);
-    assert!(command("whole").status().unwrap().success());
-    let mut child = command("stopped").stderr(Stdio::piped()).spawn().unwrap();
-    while checkpoint_of(&folder.path().join("stopped")).is_none() {
-        assert!(child.try_wait().unwrap().is_none(), "the run ended before it could be stopped");
-    }
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    let output = child.wait_with_output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && errors.contains("run the same command again to go on"), "{errors}");
-    assert!(command("stopped").status().unwrap().success());
-    assert_eq!(finished(&folder.path().join("stopped")), finished(&folder.path().join("whole")));
 }
 
 #[test]

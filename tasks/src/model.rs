@@ -162,11 +162,11 @@ impl<I: Insertion> TaskModel<I> {
     /// - `hidden`: `[tokens, hidden]`
     /// - result: `[sequences or tokens, outputs]`
     pub fn forward_from(&self, first: usize, hidden: Tensor<2>, batch: &PackedBatch) -> Tensor<2> {
-        let read = match self.head.input {
+        let rows = match self.head.input {
             HeadInput::Tokens => self.bert.forward_from(first, hidden, batch),
             HeadInput::Cls | HeadInput::Pooler => self.bert.first_tokens_from(first, hidden, batch),
         };
-        self.read(read, batch)
+        self.read(rows, batch)
     }
 
     /// The number of layers at the bottom, embeddings included, that train nothing: what lies below the lowest trained
@@ -179,19 +179,6 @@ impl<I: Insertion> TaskModel<I> {
             Part::Pooler { .. } | Part::Head => Some(self.layers()),
         };
         trained.iter().map(|tensor| layer(&tensor.name)).min().unwrap_or(Some(self.layers()))
-    }
-
-    /// The head's part of [`forward`](Self::forward).
-    ///
-    /// # Shapes
-    /// - `hidden`: `[tokens, hidden]`, the last layer's output
-    /// - result: `[sequences or tokens, outputs]`
-    pub fn read_out(&self, hidden: Tensor<2>, batch: &PackedBatch) -> Tensor<2> {
-        let read = match self.head.input {
-            HeadInput::Tokens => hidden,
-            HeadInput::Cls | HeadInput::Pooler => batch.first_tokens(hidden),
-        };
-        self.read(read, batch)
     }
 
     /// The head on the rows that it reads.

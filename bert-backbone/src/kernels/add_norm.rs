@@ -100,9 +100,10 @@ impl Operation<4> for AddNorm {
                             let (gradient, normed) = (&gradient[place.clone()], &kept.normed[place]);
                             if wanted[2] || wanted[3] {
                                 let [of_gamma, of_beta] = &mut scale;
-                                for i in 0..width {
-                                    of_gamma[i] = gradient[i].mul_add(normed[i], of_gamma[i]);
-                                    of_beta[i] += gradient[i];
+                                let sums = of_gamma.iter_mut().zip(of_beta.iter_mut());
+                                for ((of_gamma, of_beta), (gradient, normed)) in sums.zip(gradient.iter().zip(normed)) {
+                                    *of_gamma = gradient.mul_add(*normed, *of_gamma);
+                                    *of_beta += gradient;
                                 }
                             }
                             if below {
@@ -125,12 +126,14 @@ impl Operation<4> for AddNorm {
             .collect();
         let (of_gamma, of_beta): (Vec<_>, Vec<_>) = scales.into_iter().map(|[gamma, beta]| (gamma, beta)).unzip();
         // x and the input are only added: their gradient is the same.
-        let input = if wanted[0] { Grad::Same(0) } else { Grad::None };
+        let (of_x, of_input) = match (wanted[0], wanted[1]) {
+            (true, true) => (Grad::Values(sums), Grad::Same(0)),
+            (true, false) => (Grad::Values(sums), Grad::None),
+            (false, true) => (Grad::None, Grad::Values(sums)),
+            (false, false) => (Grad::None, Grad::None),
+        };
         let of = |wanted, rows| Grad::when(wanted, || add_up(rows, width));
-        match (wanted[0], wanted[1]) {
-            (false, true) => [Grad::None, Grad::Values(sums), of(wanted[2], of_gamma), of(wanted[3], of_beta)],
-            _ => [Grad::when(below, || sums), input, of(wanted[2], of_gamma), of(wanted[3], of_beta)],
-        }
+        [of_x, of_input, of(wanted[2], of_gamma), of(wanted[3], of_beta)]
     }
 }
 

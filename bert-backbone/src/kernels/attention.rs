@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use super::{
     inputs,
     math::{drop_out, exp, largest, sum, vectorised},
-    matrix::{Into, View, ViewMut, linear, linear_backward, multiply, weight_gradient},
+    matrix::{View, ViewMut, Write, linear, linear_backward, multiply, transposed, weight_gradient},
     operation::{Grad, Operation},
     rows::{Rows, cut, sum_rows},
 };
@@ -105,11 +105,14 @@ impl Attention {
     }
 
     fn shares(&self) -> Vec<Share> {
-        let mut shares = Vec::new();
+        let mut shares: Vec<Share> = Vec::new();
         let (mut first, sequences) = (0, self.boundaries.len() - 1);
+        // An even number of nearly the same size, so that two threads end together.
+        let count = self.tokens().div_ceil(SHARE).next_multiple_of(2).max(1);
+        let size = self.tokens().div_ceil(count);
         for end in 1..=sequences {
             let tokens = self.boundaries[first]..self.boundaries[end];
-            if tokens.len() >= SHARE || end == sequences {
+            if tokens.end >= size * (shares.len() + 1) || end == sequences {
                 let asking = if self.first_only { first..end } else { tokens.clone() };
                 shares.push(Share { sequences: first..end, tokens, asking });
                 first = end;
@@ -157,12 +160,25 @@ impl Attention {
         let (width, tokens) = (self.width, head.tokens.len());
         let query = View::new(query, width).block(head.asking.clone(), head.columns.clone());
         let key = View::new(key, width).block(head.tokens.clone(), head.columns.clone());
-        multiply(ViewMut::new(to, tokens), Into::Place, self.scale(), query, key.t());
+        multiply(ViewMut::new(to, tokens), Write::Replace, self.scale(), query, key.t());
         vectorised(
             #[inline(always)]
             || {
                 for row in to.chunks_exact_mut(tokens) {
-                    softmax(row);
+                    let most = largest(row);
+                    for value in row {
+                        *value -= most;
+                    }
+                }
+                // All rows at once: one of a short sequence does not fill a vector register.
+                for value in to.iter_mut() {
+                    *value = exp(*value);
+                }
+                for row in to.chunks_exact_mut(tokens) {
+                    let inverse = 1.0 / sum(row.len(), |i| row[i]);
+                    for value in row {
+                        *value *= inverse;
+                    }
                 }
             },
         );
@@ -170,25 +186,13 @@ impl Attention {
 
     /// Multiplies a head's probabilities by the mask.
     fn drop_probabilities(&self, head: &Head, longest: usize, values: &mut [f32]) {
-        if self.probabilities.is_none() {
-            return;
-        }
         let first = (head.sequence * self.heads + head.head) * longest * longest;
+        if head.tokens.len() == longest {
+            return drop_out(self.probabilities, first, values);
+        }
         for (row, values) in values.chunks_exact_mut(head.tokens.len()).enumerate() {
             drop_out(self.probabilities, first + row * longest, values);
         }
-    }
-}
-
-#[inline(always)]
-fn softmax(row: &mut [f32]) {
-    let most = largest(row);
-    for value in row.iter_mut() {
-        *value = exp(*value - most);
-    }
-    let inverse = 1.0 / sum(row.len(), |i| row[i]);
-    for value in row {
-        *value *= inverse;
     }
 }
 
@@ -230,7 +234,7 @@ impl Operation<9> for Attention {
                 self.drop_probabilities(&head, longest, scores);
                 let to = ViewMut::new(mixed, width).block(head.asking.clone(), head.columns.clone());
                 let values = View::new(values, width).block(head.tokens.clone(), head.columns.clone());
-                multiply(to, Into::Place, 1.0, View::new(scores, head.tokens.len()), values);
+                multiply(to, Write::Replace, 1.0, View::new(scores, head.tokens.len()), values);
             }
             linear(out, mixed, output, output_bias);
             rows.drop_out(self.dropout, share.asking.start, out, width);
@@ -246,6 +250,8 @@ impl Operation<9> for Attention {
         let (tokens, asking): (Vec<_>, Vec<_>) = shares.iter().map(|s| (s.tokens.clone(), s.asking.clone())).unzip();
         let below = wanted[..7].contains(&true);
         let new = |wanted: bool, rows: usize| vec![0.0f32; if wanted { rows * width } else { 0 }];
+        let (query, key, value) = (transposed(query, width), transposed(key, width), transposed(value, width));
+        let output = transposed(output, width);
         let mut of_out = gradient.to_vec();
         let (mut of_query, mut of_key) = (new(below, rows.len()), new(below, self.tokens()));
         let (mut of_value, mut of_x) = (new(below, self.tokens()), new(wanted[0], self.tokens()));
@@ -261,7 +267,7 @@ impl Operation<9> for Attention {
             let place = share.tokens.start * width..share.tokens.end * width;
             let (keys, values) = (&kept.key[place.clone()], &kept.value[place]);
             let mut of_mixed = vec![0.0; of_out.len()];
-            linear_backward(&mut of_mixed, Into::Place, of_out, output, width);
+            linear_backward(&mut of_mixed, Write::Replace, of_out, &output, width);
             let (mut scores, mut of_scores) = (vec![0.0; longest * longest], vec![0.0; longest * longest]);
             let mut dropped = vec![0.0; longest * longest];
             for head in self.heads_of(share) {
@@ -273,34 +279,33 @@ impl Operation<9> for Attention {
                 dropped.copy_from_slice(scores);
                 self.drop_probabilities(&head, longest, dropped);
                 let to = ViewMut::new(of_value, width).block(tokens.clone(), columns.clone());
-                multiply(to, Into::Place, 1.0, View::new(dropped, tokens.len()).t(), of_mixed);
+                multiply(to, Write::Replace, 1.0, View::new(dropped, tokens.len()).t(), of_mixed);
 
                 let values = View::new(values, width).block(tokens.clone(), columns.clone());
-                multiply(ViewMut::new(of_scores, tokens.len()), Into::Place, 1.0, of_mixed, values.t());
-                self.drop_probabilities(&head, longest, of_scores);
+                multiply(ViewMut::new(of_scores, tokens.len()), Write::Replace, 1.0, of_mixed, values.t());
                 vectorised(
                     #[inline(always)]
                     || {
-                        let rows = of_scores.chunks_exact_mut(tokens.len()).zip(scores.chunks_exact(tokens.len()));
-                        for (gradient, row) in rows {
-                            softmax_backward(gradient, row);
+                        let rows = scores.chunks_exact(tokens.len()).zip(dropped.chunks_exact(tokens.len()));
+                        for (gradient, (row, dropped)) in of_scores.chunks_exact_mut(tokens.len()).zip(rows) {
+                            softmax_backward(gradient, row, dropped);
                         }
                     },
                 );
                 let of_scores = View::new(of_scores, tokens.len());
                 let keys = View::new(keys, width).block(tokens.clone(), columns.clone());
                 let to = ViewMut::new(of_query, width).block(asking.clone(), columns.clone());
-                multiply(to, Into::Place, self.scale(), of_scores, keys);
+                multiply(to, Write::Replace, self.scale(), of_scores, keys);
                 let queries = View::new(queries, width).block(asking, columns.clone());
                 let to = ViewMut::new(of_key, width).block(tokens, columns);
-                multiply(to, Into::Place, self.scale(), of_scores.t(), queries);
+                multiply(to, Write::Replace, self.scale(), of_scores.t(), queries);
             }
             if wanted[0] {
-                linear_backward(of_x, Into::Place, of_key, key, width);
-                linear_backward(of_x, Into::Sum, of_value, value, width);
+                linear_backward(of_x, Write::Replace, of_key, &key, width);
+                linear_backward(of_x, Write::Add, of_value, &value, width);
                 match self.first_only {
-                    true => self.add_first_rows(share, of_query, query, of_x),
-                    false => linear_backward(of_x, Into::Sum, of_query, query, width),
+                    true => self.add_first_rows(share, of_query, &query, of_x),
+                    false => linear_backward(of_x, Write::Add, of_query, &query, width),
                 }
             }
         });
@@ -320,12 +325,12 @@ impl Operation<9> for Attention {
     }
 }
 
-/// The gradient of a row of scores from that of its probabilities, in place.
+/// The gradient of a row of scores from that of its probabilities after dropout, in place.
 #[inline(always)]
-fn softmax_backward(gradient: &mut [f32], probabilities: &[f32]) {
-    let mean = sum(gradient.len(), |i| gradient[i] * probabilities[i]);
-    for (gradient, probability) in gradient.iter_mut().zip(probabilities) {
-        *gradient = (*gradient - mean) * probability;
+fn softmax_backward(gradient: &mut [f32], probabilities: &[f32], dropped: &[f32]) {
+    let mean = sum(gradient.len(), |i| gradient[i] * dropped[i]);
+    for (gradient, (probability, dropped)) in gradient.iter_mut().zip(probabilities.iter().zip(dropped)) {
+        *gradient = *gradient * dropped - mean * probability;
     }
 }
 
@@ -345,7 +350,7 @@ impl Attention {
     /// Adds the queries' part to the gradient of the rows that asked.
     fn add_first_rows(&self, share: &Share, of_query: &[f32], query: &[f32], of_x: &mut [f32]) {
         let mut part = vec![0.0; of_query.len()];
-        linear_backward(&mut part, Into::Place, of_query, query, self.width);
+        linear_backward(&mut part, Write::Replace, of_query, query, self.width);
         for (row, part) in self.boundaries[share.sequences.clone()].iter().zip(part.chunks_exact(self.width)) {
             let start = (row - share.tokens.start) * self.width;
             of_x[start..start + self.width].iter_mut().zip(part).for_each(|(to, part)| *to += part);

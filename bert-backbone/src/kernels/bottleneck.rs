@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::{
     inputs,
     math::{activate, activate_backward, knows},
-    matrix::{Into, View, ViewMut, linear, linear_backward, multiply, weight_gradient},
+    matrix::{View, ViewMut, Write, linear, linear_backward, multiply, transposed, weight_gradient},
     operation::{Grad, Operation, is_fast},
     rows::{Rows, cut, sum_rows},
 };
@@ -62,7 +62,7 @@ impl Operation<5> for Bottleneck {
             activate(self.activation, &mut active);
             let rows = out.chunks_exact_mut(width);
             rows.for_each(|row| row.iter_mut().zip(up_bias).for_each(|(out, bias)| *out += bias));
-            multiply(ViewMut::new(out, width), Into::Sum, 1.0, View::new(&active, size), View::new(up, width));
+            multiply(ViewMut::new(out, width), Write::Add, 1.0, View::new(&active, size), View::new(up, width));
         });
         (out, if keep { kept } else { Vec::new() })
     }
@@ -72,15 +72,16 @@ impl Operation<5> for Bottleneck {
         let Self { width, size, .. } = *self;
         let shares = Rows::All(self.rows).shares();
         let below = wanted[0] || wanted[1] || wanted[2];
+        let (down, up) = (transposed(down, size), transposed(up, width));
         let mut of_x = if wanted[0] { gradient.to_vec() } else { Vec::new() };
         let mut of_hidden = vec![0.0; if below { kept.len() } else { 0 }];
         let parts = cut(&shares, &mut of_x, width).into_par_iter().zip(cut(&shares, &mut of_hidden, size));
         parts.zip(&shares).filter(|_| below).for_each(|((of_x, of_hidden), share)| {
             let gradient = &gradient[share.start * width..share.end * width];
-            linear_backward(of_hidden, Into::Place, gradient, up, size);
+            linear_backward(of_hidden, Write::Replace, gradient, &up, size);
             activate_backward(self.activation, &kept[share.start * size..share.end * size], of_hidden);
             if wanted[0] {
-                linear_backward(of_x, Into::Sum, of_hidden, down, width);
+                linear_backward(of_x, Write::Add, of_hidden, &down, width);
             }
         });
         [

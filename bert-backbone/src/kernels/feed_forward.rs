@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::{
     inputs,
     math::{activate, activate_backward},
-    matrix::{Into, linear, linear_backward, weight_gradient},
+    matrix::{Write, linear, linear_backward, linear_rows, transposed, weight_gradient},
     operation::{Grad, Operation},
     rows::{Rows, cut, sum_rows},
 };
@@ -64,8 +64,7 @@ impl Operation<5> for FeedForward {
         let mut kept = vec![0.0; if keep { self.rows.len() * self.wide } else { 0 }];
         let parts = cut(&shares, &mut out, width).into_par_iter().zip(cut(&shares, &mut kept, self.wide));
         parts.zip(&shares).for_each(|((out, kept), share)| {
-            let mut active = vec![0.0; share.len() * self.wide];
-            linear(&mut active, &x[share.start * width..share.end * width], wide, wide_bias);
+            let mut active = linear_rows(&x[share.start * width..share.end * width], wide, wide_bias);
             if keep {
                 kept.copy_from_slice(&active);
             }
@@ -82,6 +81,7 @@ impl Operation<5> for FeedForward {
         let shares = self.rows.shares();
         let below = wanted[0] || wanted[1] || wanted[2];
         let weights = wanted[1] || wanted[2];
+        let (wide, narrow) = (transposed(wide, self.wide), transposed(narrow, width));
         let mut of_out = gradient.to_vec();
         let mut of_x = vec![0.0; if wanted[0] { gradient.len() } else { 0 }];
         let mut of_wide = vec![0.0; if weights { kept.len() } else { 0 }];
@@ -90,10 +90,10 @@ impl Operation<5> for FeedForward {
             self.rows.drop_out(self.dropout, share.start, of_out, width);
             if below {
                 let mut between = vec![0.0; share.len() * self.wide];
-                linear_backward(&mut between, Into::Place, of_out, narrow, self.wide);
+                linear_backward(&mut between, Write::Replace, of_out, &narrow, self.wide);
                 activate_backward(self.activation, &kept[share.start * self.wide..share.end * self.wide], &mut between);
                 if wanted[0] {
-                    linear_backward(of_x, Into::Place, &between, wide, width);
+                    linear_backward(of_x, Write::Replace, &between, &wide, width);
                 }
                 if weights {
                     of_wide.copy_from_slice(&between);

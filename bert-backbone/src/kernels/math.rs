@@ -27,10 +27,12 @@ pub fn sum(length: usize, term: impl Fn(usize) -> f32) -> f32 {
         }
         start += LANES;
     }
-    let mut total = 0.0;
-    for lane in lanes {
-        total += lane;
+    for half in [8, 4, 2, 1] {
+        for lane in 0..half {
+            lanes[lane] += lanes[lane + half];
+        }
     }
+    let mut total = lanes[0];
     for i in whole..length {
         total += term(i);
     }
@@ -48,8 +50,13 @@ pub fn largest(values: &[f32]) -> f32 {
             *lane = if value > *lane { value } else { *lane };
         }
     }
-    let mut most = f32::NEG_INFINITY;
-    for &value in lanes.iter().chain(rest) {
+    for half in [8, 4, 2, 1] {
+        for lane in 0..half {
+            lanes[lane] = if lanes[lane + half] > lanes[lane] { lanes[lane + half] } else { lanes[lane] };
+        }
+    }
+    let mut most = lanes[0];
+    for &value in rest {
         most = if value > most { value } else { most };
     }
     most
@@ -62,10 +69,12 @@ pub fn exp(x: f32) -> f32 {
     const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
     const ROUNDING: f32 = 12_582_912.0; // 1.5 · 2²³: adding it rounds to the nearest whole number
     let x = x.clamp(-87.0, 88.0);
-    let n = x.mul_add(std::f32::consts::LOG2_E, ROUNDING) - ROUNDING;
+    let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUNDING);
+    let n = shifted - ROUNDING;
     let r = n.mul_add(-LN_2[1], n.mul_add(-LN_2[0], x));
     let series = [1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0];
-    let power = f32::from_bits(((n as i32 + 127) as u32) << 23);
+    // The lowest bits of `shifted` are n: moved up, with the bias of an exponent, they are 2ⁿ.
+    let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(127 << 23));
     polynomial(series, r) * power
 }
 
@@ -148,12 +157,13 @@ struct Relu;
 impl Curve for Relu {
     #[inline(always)]
     fn value(self, x: f32) -> f32 {
-        x.max(0.0)
+        // Not `max`, which would make 0 of what is no number.
+        if x < 0.0 { 0.0 } else { x }
     }
 
     #[inline(always)]
     fn slope(self, x: f32) -> f32 {
-        f32::from(u8::from(x > 0.0))
+        if x <= 0.0 { 0.0 } else { 1.0 }
     }
 }
 
@@ -216,7 +226,7 @@ pub fn column_sums(values: &[f32], columns: usize) -> Vec<f32> {
 
 /// Multiplies `values`, whose first element is number `first`, by the mask.
 pub fn drop_out(mask: Option<DropoutMask>, first: usize, values: &mut [f32]) {
-    let Some(mask) = mask else { return };
+    let Some(mask) = mask.filter(|mask| !mask.keeps_everything()) else { return };
     vectorised(
         #[inline(always)]
         || {

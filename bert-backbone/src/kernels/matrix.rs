@@ -34,6 +34,7 @@ impl<'a> View<'a> {
 
     /// Some rows, and of them some columns, of a matrix that is not transposed.
     pub fn block(self, rows: Range<usize>, columns: Range<usize>) -> Self {
+        assert!(self.column_stride == 1, "a block of a matrix that is not transposed");
         let values = &self.values[block(self.rows, self.columns, self.row_stride, &rows, &columns)];
         Self { values, rows: rows.len(), columns: columns.len(), ..self }
     }
@@ -69,21 +70,21 @@ fn block(rows: usize, columns: usize, stride: usize, of: &Range<usize>, among: &
 
 /// What becomes of the values that a product is written over.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Into {
+pub enum Write {
     /// They are lost.
-    Place,
+    Replace,
     /// They are added to.
-    Sum,
+    Add,
 }
 
 /// `to = scale · a · b`, or `to += …`, on this thread.
-pub fn multiply(to: ViewMut<'_>, into: Into, scale: f32, a: View<'_>, b: View<'_>) {
-    product(to, into, scale, a, b, Parallelism::None);
+pub fn multiply(to: ViewMut<'_>, write: Write, scale: f32, a: View<'_>, b: View<'_>) {
+    product(to, write, scale, a, b, Parallelism::None);
 }
 
-fn product(to: ViewMut<'_>, into: Into, scale: f32, a: View<'_>, b: View<'_>, threads: Parallelism) {
+fn product(to: ViewMut<'_>, write: Write, scale: f32, a: View<'_>, b: View<'_>, threads: Parallelism) {
     assert!(a.columns == b.rows && to.rows == a.rows && to.columns == b.columns, "shapes that can be multiplied");
-    let kept = if into == Into::Sum { 1.0 } else { 0.0 };
+    let kept = if write == Write::Add { 1.0 } else { 0.0 };
     let stride = |stride: usize| stride as isize;
     // SAFETY: every view is made so that its rows and columns lie within its values, `to` is borrowed for writing by us
     // alone, and the shapes were compared above.
@@ -95,7 +96,7 @@ fn product(to: ViewMut<'_>, into: Into, scale: f32, a: View<'_>, b: View<'_>, th
             to.values.as_mut_ptr(),
             1,
             stride(to.row_stride),
-            into == Into::Sum,
+            write == Write::Add,
             a.values.as_ptr(),
             stride(a.column_stride),
             stride(a.row_stride),
@@ -114,21 +115,51 @@ fn product(to: ViewMut<'_>, into: Into, scale: f32, a: View<'_>, b: View<'_>, th
 
 /// `to = x · weight + bias`, on this thread.
 pub fn linear(to: &mut [f32], x: &[f32], weight: &[f32], bias: &[f32]) {
-    let (wide, narrow) = (weight.len() / bias.len(), bias.len());
-    to.chunks_exact_mut(narrow).for_each(|row| row.copy_from_slice(bias));
-    multiply(ViewMut::new(to, narrow), Into::Sum, 1.0, View::new(x, wide), View::new(weight, narrow));
+    to.chunks_exact_mut(bias.len()).for_each(|row| row.copy_from_slice(bias));
+    add_product(to, x, weight, bias.len());
 }
 
-/// The gradient of [`linear`]'s `x` from that of its result, in the place of `to` or added to it.
-pub fn linear_backward(to: &mut [f32], into: Into, gradient: &[f32], weight: &[f32], width: usize) {
+/// `x · weight + bias`, on this thread.
+pub fn linear_rows(x: &[f32], weight: &[f32], bias: &[f32]) -> Vec<f32> {
+    let mut to = bias.repeat(x.len() * bias.len() / weight.len());
+    add_product(&mut to, x, weight, bias.len());
+    to
+}
+
+fn add_product(to: &mut [f32], x: &[f32], weight: &[f32], width: usize) {
+    let x = View::new(x, weight.len() / width);
+    multiply(ViewMut::new(to, width), Write::Add, 1.0, x, View::new(weight, width));
+}
+
+/// The gradient of [`linear`]'s `x` from that of its result, by the [transposed] weight.
+pub fn linear_backward(to: &mut [f32], write: Write, gradient: &[f32], weight: &[f32], width: usize) {
     let narrow = weight.len() / width;
-    multiply(ViewMut::new(to, width), into, 1.0, View::new(gradient, narrow), View::new(weight, narrow).t());
+    multiply(ViewMut::new(to, width), write, 1.0, View::new(gradient, narrow), View::new(weight, width));
+}
+
+/// A matrix of `columns` columns, transposed in memory: a product packs its operands for every share of rows, and packs
+/// faster what lies in order.
+pub fn transposed(values: &[f32], columns: usize) -> Vec<f32> {
+    /// Rows and columns that are moved at a time: both fit the cache.
+    const TILE: usize = 16;
+    let rows = values.len() / columns;
+    let mut to = vec![0.0; values.len()];
+    for top in (0..rows).step_by(TILE) {
+        for left in (0..columns).step_by(TILE) {
+            for column in left..(left + TILE).min(columns) {
+                for row in top..(top + TILE).min(rows) {
+                    to[column * rows + row] = values[row * columns + column];
+                }
+            }
+        }
+    }
+    to
 }
 
 /// The gradient of [`linear`]'s weight from that of its result, on all threads.
 pub fn weight_gradient(x: &[f32], x_width: usize, gradient: &[f32], width: usize) -> Vec<f32> {
     let mut to = vec![0.0; x_width * width];
     let (x, gradient) = (View::new(x, x_width).t(), View::new(gradient, width));
-    product(ViewMut::new(&mut to, width), Into::Place, 1.0, x, gradient, Parallelism::Rayon(0));
+    product(ViewMut::new(&mut to, width), Write::Replace, 1.0, x, gradient, Parallelism::Rayon(0));
     to
 }

@@ -27,7 +27,7 @@ type HostTensor = FloatTensor<Flex>;
 /// An operation of `N` matrices (or rows) to one, computed in host memory.
 pub trait Operation<const N: usize>: Clone + Debug + Send + 'static {
     /// What the forward pass keeps for the backward pass.
-    type Kept: Clone + Debug + Send + Default + 'static;
+    type Kept: Clone + Debug + Send + 'static;
 
     /// Number of columns of the result.
     fn width(&self) -> usize;
@@ -43,10 +43,8 @@ pub trait Operation<const N: usize>: Clone + Debug + Send + 'static {
 }
 
 /// The gradient of an input.
-#[derive(Default)]
 pub enum Grad {
     /// Not wanted.
-    #[default]
     None,
     /// Its values.
     Values(Vec<f32>),
@@ -203,6 +201,8 @@ impl<O: Operation<N>, const N: usize> Backward<Flex, N> for Fused<O> {
         let wanted = ops.parents.each_ref().map(Option::is_some);
         let inputs = ops.state.inputs.each_ref().map(|input| input.as_ref().map_or(&[][..], slice));
         let results = self.0.backward(inputs, &ops.state.kept, slice(&gradient), wanted);
+        // So that what is added to it can be added in place.
+        drop(gradient);
         let mut tensors: Vec<Option<HostTensor>> = Vec::with_capacity(N);
         for ((result, parent), shape) in results.into_iter().zip(ops.parents).zip(ops.state.shapes) {
             let tensor = match result {

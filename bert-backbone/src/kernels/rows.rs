@@ -33,7 +33,7 @@ impl Rows {
     pub fn shares(&self) -> Vec<Range<usize>> {
         let rows = self.len();
         // Shares of nearly the same size, so that two threads end together.
-        let count = rows.div_ceil(SHARE).max(1);
+        let count = rows.div_ceil(SHARE).next_multiple_of(2).max(1);
         let size = rows.div_ceil(count).max(1);
         (0..rows).step_by(size).map(|start| start..(start + size).min(rows)).collect()
     }
@@ -51,8 +51,11 @@ impl Rows {
     }
 }
 
-/// Cuts rows of `width` values into the parts of `shares`, which cover them.
+/// Cuts rows of `width` values into the parts of `shares`, which cover them. What nobody wants has no rows, and makes empty
+/// parts.
 pub fn cut<'a>(shares: &[Range<usize>], mut rows: &'a mut [f32], width: usize) -> Vec<&'a mut [f32]> {
+    let covered: usize = shares.iter().map(ExactSizeIterator::len).sum();
+    assert!(rows.is_empty() || rows.len() == covered * width, "rows that the shares cover");
     let mut parts = Vec::with_capacity(shares.len());
     for share in shares {
         let (part, rest) = rows.split_at_mut((share.len() * width).min(rows.len()));

@@ -2,7 +2,7 @@
 
 use adapter_core::{
     Activation, Adapter, AdapterConfig, At, DropoutKey, DropoutSite, Init, Insertion, Place, Site, TensorInfo,
-    TensorVisitor, walk,
+    TensorMapper, TensorVisitor, rewrite, walk,
 };
 use burn::{
     module::{Module, Param},
@@ -23,14 +23,17 @@ fn shapes() -> impl Strategy<Value = Shape> {
         Just(vec![1]),
         Just(vec![7, 120, 1, 150, 33, 90]),
     ];
-    (lengths, 1usize..4, 1usize..12, 1usize..40, any::<bool>(), any::<bool>(), 0u64..1000).prop_map(
-        |(lengths, heads, head_width, wide, dropout, frozen, seed)| Shape {
+    let activation = prop_oneof![Just("gelu"), Just("gelu_new"), Just("relu"), Just("silu")];
+    let tracked = prop_oneof![Just(0), Just(u64::MAX), any::<u64>()];
+    (lengths, 1usize..4, 1usize..12, 1usize..40, activation, any::<bool>(), tracked, 0u64..1000).prop_map(
+        |(lengths, heads, head_width, wide, activation, dropout, tracked, seed)| Shape {
             lengths,
             heads,
             width: heads * head_width,
             wide,
+            activation,
             dropout,
-            frozen,
+            tracked,
             seed,
         },
     )
@@ -42,8 +45,10 @@ struct Shape {
     heads: usize,
     width: usize,
     wide: usize,
+    activation: &'static str,
     dropout: bool,
-    frozen: bool,
+    /// A bit for each tensor: whether it is trained.
+    tracked: u64,
     seed: u64,
 }
 
@@ -51,6 +56,7 @@ impl Shape {
     fn config(&self) -> BertConfig {
         BertConfig {
             intermediate_size: self.wide,
+            hidden_act: self.activation.to_owned(),
             max_position_embeddings: 200,
             vocab_size: 10,
             initializer_range: 0.5,
@@ -75,12 +81,22 @@ impl Shape {
         let adapter = AdapterConfig { init_std: 0.3, ..AdapterConfig::new(5) };
         let bert = Bert::random(&self.config(), init, device).unwrap();
         let mut bert = bert.insert(|place| adapter.init(place, self.width, init, device));
-        let layer = bert.encoder.layer.remove(0);
-        if self.frozen { layer.no_grad() } else { layer }
+        rewrite(bert.encoder.layer.remove(0), &mut Track(self.tracked))
     }
 
     fn x(&self, device: &Device) -> Tensor<2> {
         random("x", [self.lengths.iter().sum(), self.width], self.seed, device).require_grad()
+    }
+}
+
+/// Lets the tensors be trained whose bits are set, the lowest bit first.
+struct Track(u64);
+
+impl TensorMapper for Track {
+    fn map<const D: usize>(&mut self, _: TensorInfo, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let tracked = self.0 & 1 == 1;
+        self.0 = self.0.rotate_right(1);
+        param.set_require_grad(tracked)
     }
 }
 
@@ -126,7 +142,7 @@ fn assert_close(fast: &[(String, Vec<f32>)], plain: &[(String, Vec<f32>)]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn attention(shape in shapes()) {
@@ -162,7 +178,8 @@ proptest! {
         let fast = everything(&layer, x, fast);
         let x = shape.x(&device);
         let mask = batch.dropout.map(|key| key.mask(DropoutSite::SubLayer(0, Site::FeedForward), 0.1));
-        let wide = Activation::Gelu.forward(layer.intermediate.dense.forward(x.clone()));
+        let activation: Activation = shape.activation.parse().unwrap();
+        let wide = activation.forward(layer.intermediate.dense.forward(x.clone()));
         let plain = kernels::dropout(layer.output.dense.forward(wide), mask);
         assert_close(&fast, &everything(&layer, x, plain));
     }

@@ -12,7 +12,8 @@ use crate::{
     pretraining::{PretrainConfig, pretrain},
 };
 
-/// Pre-train a small BERT on the built-in language by masked language modelling; the defaults make `nano`
+/// Pre-train a small BERT on the built-in language by masked language modelling and next-sentence prediction; the
+/// defaults make `nano`
 #[derive(Args, Debug)]
 pub struct PretrainArgs {
     /// Folder for the backbone
@@ -51,7 +52,7 @@ pub struct PretrainArgs {
 struct Report {
     folder: PathBuf,
     steps: usize,
-    /// Mean loss of the last hundred steps.
+    /// Mean loss of the last hundred steps, of both objectives together.
     loss: f64,
     seconds: f64,
 }

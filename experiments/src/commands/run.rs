@@ -1,21 +1,17 @@
 //! `run`: an experiment, all its runs.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use analysis::{Recall, RunRecord, StreamRecord};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use clap::Args;
 
 use super::{ablate, grouped, print, table};
 use crate::{
-    backbones::CacheArgs,
-    device::DeviceName,
-    execution::{Executed, Plan, Setting},
-    experiment::{Kind, Scale, Tasks},
-    layers,
+    execution::{Executed, Plan},
+    experiment_args::ExperimentArgs,
     run_config::RunConfig,
     sweep::Workplace,
-    task_args::TaskFiles,
 };
 
 /// Run an experiment: a preset of the paper, or a file of your own with a grid of runs
@@ -24,67 +20,27 @@ pub struct RunArgs {
     /// A preset (see `list presets`) or a .toml file of the same form
     #[arg(value_name = "FILE_OR_PRESET")]
     experiment: String,
-    /// Change a key of every run, above file and environment; several values, divided by commas, make a grid
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
-    /// How much of the experiment
-    #[arg(long, value_enum, default_value_t = Scale::Quick)]
-    scale: Scale,
-    /// Whose tasks: the paper's, or those over the built-in language [default: synthetic on `nano`, else paper]
-    #[arg(long, value_enum)]
-    suite: Option<Tasks>,
     /// A known name (see `list backbones`) or a folder in Hugging Face layout
     #[arg(long, value_name = "NAME|FOLDER")]
     backbone: Option<String>,
-    #[command(flatten)]
-    files: TaskFiles,
-    #[command(flatten)]
-    cache: CacheArgs,
-    /// Where to compute (see `list devices`)
-    #[arg(long, env = "ADAPTER_LAB_DEVICE", default_value_t = DeviceName::Flex)]
-    device: DeviceName,
     /// Folder of the runs: finished ones are not run again, interrupted ones go on
     #[arg(long, default_value = "runs", value_name = "DIR")]
     runs: PathBuf,
-    /// Seconds between two checkpoints of a run
-    #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
-    checkpoint_every: f64,
-    /// Processes that run at the same time, each with its share of the cores
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
-    jobs: usize,
-    /// Print the runs, and do nothing else
-    #[arg(long)]
-    dry_run: bool,
-    /// Print one JSON document
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    how: ExperimentArgs,
 }
 
 pub fn run(args: &RunArgs) -> Result<()> {
-    let mut set = layers::assignments(&args.set)?;
-    if let Some(name) = &args.backbone {
-        set.insert("backbone".to_owned(), name.as_str().into());
-    }
-    let workplace = Workplace {
-        files: args.files.clone(),
-        cache: args.cache.clone(),
-        device: args.device,
-        runs: args.runs.clone(),
-        checkpoint_every: Duration::try_from_secs_f64(args.checkpoint_every).context("--checkpoint-every")?,
-        quiet: args.json,
-    };
-    let setting = Setting { scale: args.scale, suite: args.suite, set, workplace: &workplace };
-    let plan = Plan::new(&args.experiment, &setting)?;
+    let workplace = args.how.workplace(args.runs.clone())?;
+    let plan = Plan::new(&args.experiment, &args.how.setting(args.backbone.as_deref(), &workplace)?)?;
     note(&plan, &workplace);
     ensure!(!plan.runs.is_empty(), "experiment `{}` has no runs", plan.experiment);
-    if args.dry_run {
-        return print(&plan, args.json, || plan_text(&plan));
+    let json = args.how.json;
+    if args.how.dry_run {
+        return print(&plan, json, || plan_text(&plan));
     }
-    if plan.kind == Kind::Stream && args.jobs > 1 {
-        eprintln!("note: a stream is one run after the other: --jobs changes nothing");
-    }
-    let executed = plan.execute(&workplace, args.jobs)?;
-    print(&executed, args.json, || text(&executed))?;
+    let executed = plan.execute(&workplace, args.how.jobs(plan.backbone()))?;
+    print(&executed, json, || text(&executed))?;
     match executed.failed.len() {
         0 => Ok(()),
         failed => bail!("{failed} of {} runs failed; the others are in {}", plan.runs.len(), args.runs.display()),

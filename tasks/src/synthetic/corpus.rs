@@ -5,26 +5,40 @@ use std::collections::BTreeSet;
 use super::{
     dice::Dice,
     lexicon::{CALLS, FEELINGS, LIKINGS, LURES, MARKS, NAMES, OPINIONS, PLACES, SMALL, TIMES, TOPICS},
+    makers::{consequence, feeling, lure, opinion, premise},
     sentence::{Asked, Meaning, Phrase, strings},
-    tasks::{consequence, feeling, lure, opinion, premise},
 };
 
 /// Number `number` of the language's texts: two parts that belong together, as neighbouring sentences do.
 pub fn corpus(number: u64) -> (String, String) {
-    let dice = &mut Dice::new("corpus", number);
+    let mut dice = Dice::new("corpus", number);
+    text(dice.below(KINDS), &mut dice)
+}
+
+/// The second part of another text of the same kind: what does not belong to the first part of number `number`, but for
+/// chance.
+pub fn unrelated(number: u64) -> String {
+    let kind = Dice::new("corpus", number).below(KINDS);
+    text(kind, &mut Dice::new("unrelated", number)).1
+}
+
+/// Kinds of text, some of them counted more than once because there are more of them.
+const KINDS: usize = 12;
+
+fn text(kind: usize, dice: &mut Dice) -> (String, String) {
     let sentence = |mut words: Vec<String>| {
         words.push(".".to_owned());
         words
     };
-    let (first, second) = match dice.below(10) {
+    let (first, second) = match kind {
         // A story goes on.
-        0 | 1 => {
+        0 => {
             let topic = dice.pick(&TOPICS);
             let (first, second) = (Meaning::random(dice, topic), Meaning::random(dice, topic));
             (sentence(first.say(dice)), sentence(second.say(dice)))
         }
         // The same in other words.
-        2 | 3 => {
+        1..=3 => {
             let meaning = Meaning::about_anything(dice);
             (sentence(meaning.say(dice)), sentence(meaning.say(dice)))
         }
@@ -46,15 +60,27 @@ pub fn corpus(number: u64) -> (String, String) {
             };
             (meaning.ask(asked, dice), sentence(meaning.say(dice)))
         }
-        // An opinion, and the same again.
-        7 => {
+        // An opinion at length, and the same again.
+        7 | 8 => {
             let good = dice.chance(50);
-            (sentence(opinion(good, dice)), sentence(opinion(good, dice)))
+            let mut part = || {
+                let topic = dice.pick(&TOPICS);
+                let noun = dice.pick(topic.nouns);
+                let thing = strings(&["the", dice.pick(noun.names).0, "was"]);
+                let words = &OPINIONS[usize::from(!good)];
+                [sentence(enumerate(thing, words, dice)), sentence(opinion(good, dice))].concat()
+            };
+            (part(), part())
         }
-        // A feeling, and the same again.
-        8 => {
+        // A feeling at length, and the same again.
+        9 | 10 => {
             let class = dice.below(FEELINGS.len());
-            (sentence(feeling(class, dice)), sentence(feeling(class, dice)))
+            let mut part = || {
+                let somebody = strings(&[dice.word(&NAMES), "was"]);
+                let words = &FEELINGS[class].1;
+                [sentence(enumerate(somebody, words, dice)), sentence(feeling(class, dice))].concat()
+            };
+            (part(), part())
         }
         // What a thing is, or a message.
         _ if dice.chance(50) => {
@@ -69,6 +95,12 @@ pub fn corpus(number: u64) -> (String, String) {
         _ => (sentence(lure(dice)), sentence(lure(dice))),
     };
     (first.join(" "), second.join(" "))
+}
+
+/// `beginning` and three of `words`: they were sad , lonely and gloomy.
+fn enumerate(beginning: Vec<String>, words: &[&'static str], dice: &mut Dice) -> Vec<String> {
+    let [a, b, c] = std::array::from_fn(|_| dice.word(words));
+    [beginning, strings(&[a, ",", b, "and", c])].concat()
 }
 
 /// BERT's special tokens and every word of the language, in alphabetical order.

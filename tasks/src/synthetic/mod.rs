@@ -9,8 +9,9 @@
 mod corpus;
 mod dice;
 mod lexicon;
+mod makers;
 mod sentence;
 mod tasks;
 
-pub use corpus::{corpus, vocabulary};
+pub use corpus::{corpus, unrelated, vocabulary};
 pub use tasks::{Synthetic, TASKS};

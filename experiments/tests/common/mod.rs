@@ -1,0 +1,81 @@
+//! A small task on a small network.
+
+#![allow(dead_code)] // each test takes what it needs
+
+use adapter_core::{Adapter, AdapterConfig, Init, TaskInfo, Tuning};
+use bert_backbone::{Backbone, RandomCheckpoint};
+use burn::{module::Module, tensor::Device};
+use experiments::{Course, Lessons, Profile, Safety, Step, Trained, train};
+use tasks::{
+    Dataset, EvaluationSet, Example, Head, HeadInput, Metric, Target, TaskKind, TaskModel, TokenCache, TrainingSet,
+};
+
+pub fn backbone() -> Backbone {
+    let folder = tempfile::tempdir().unwrap();
+    RandomCheckpoint::tiny().write(folder.path(), &Device::flex()).unwrap();
+    Backbone::load(folder.path(), &Device::flex()).unwrap()
+}
+
+/// Is there a dog in the sentence?
+pub fn dataset() -> Dataset {
+    let example = |i: usize| {
+        let (a, b) = (["the", "a", "she", "it"][i % 4], ["sat", "was", "is", "play"][i / 4 % 4]);
+        let animal = ["cat", "dog"][i % 2];
+        let text = format!("{a} {animal} {b} on the mat");
+        Example { id: i.to_string(), text, pair: None, target: Some(Target::Class(i % 2)) }
+    };
+    Dataset {
+        task: "dogs".to_owned(),
+        kind: TaskKind::Classification,
+        labels: ["cat", "dog"].map(str::to_owned).to_vec(),
+        train: (0..64).map(example).collect(),
+        validation: (64..96).map(example).collect(),
+        test: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+pub fn run(backbone: &Backbone, tuning: Tuning, profile: Profile, seed: u64) -> Trained {
+    run_course(backbone, tuning, profile, seed, |course| course)
+}
+
+pub fn run_course(
+    backbone: &Backbone,
+    tuning: Tuning,
+    profile: Profile,
+    seed: u64,
+    change: impl FnOnce(Course) -> Course,
+) -> Trained {
+    let device = Device::flex().autodiff();
+    let init = Init::new(seed);
+    let adapter = AdapterConfig { init_std: profile.settings().init_std, ..AdapterConfig::new(8) };
+    let bert = backbone.bert.clone().train().insert(|place| match tuning {
+        Tuning::Adapters => adapter.init(place, 32, init, &device),
+        _ => None::<Adapter>,
+    });
+    let head = Head::new(32, 2, HeadInput::Cls, init, &device).with_dropout(profile.settings().head_dropout);
+    let model = tuning.apply(TaskModel::new(bert, head).unwrap());
+    let (dataset, cache) = (dataset(), TokenCache::none());
+    let lessons = Lessons {
+        train: &TrainingSet::texts(&dataset, &dataset.train, &backbone.tokenizer, 32, &cache).unwrap(),
+        validation: &EvaluationSet::texts(&dataset, &dataset.validation, &backbone.tokenizer, 32, &cache).unwrap(),
+        metric: Metric::Accuracy,
+        network: &backbone.config,
+    };
+    let course = change(Course { batch_size: 8, ..Course::new(profile.settings(), 1e-2, 6, seed) });
+    let info = TaskInfo {
+        task: dataset.task.clone(),
+        kind: dataset.kind.to_string(),
+        labels: dataset.labels.clone(),
+        head: HeadInput::Cls.to_string(),
+        max_length: 32,
+        tuning,
+        adapter: (tuning == Tuning::Adapters).then(|| adapter.clone()),
+        backbone: backbone.id(),
+    };
+    let mut steps = Vec::new();
+    let watch = &mut |step: &Step| steps.push(step.step);
+    let trained = train(model, &info, &lessons, &course, &device, Safety::default(), watch).unwrap();
+    assert!(steps.into_iter().eq(1..=trained.epochs.last().unwrap().steps));
+    trained
+}
