@@ -91,3 +91,19 @@ fn reproduce_runs_shared_runs_once_and_writes_the_report() {
     let again = lab(folder.path(), &["report", "--runs", "out/runs", "--out", "other"]);
     assert_eq!((again["runs"].as_u64(), folder.path().join("other/report.html").exists()), (Some(2), true));
 }
+
+/// The two findings that must hold, from training to verdict. The program alone checks the others, and says so if they do
+/// not hold: `cargo test --workspace --test embedded -- --ignored the_hard_bars_hold`
+#[test]
+#[ignore = "trains fifty models; a step of its own in .ci/run"]
+fn the_hard_bars_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["reproduce", "--preset", "table1", "fig4", "--set", "adapter_size=16", "--set", "seed=0"];
+    let report = lab(folder.path(), &arguments);
+    for hard in ["Adapters come close to full fine-tuning", "LayerNorm alone is not enough"] {
+        let verdict = report["findings"].as_array().unwrap().iter().find(|verdict| verdict["finding"] == hard);
+        let verdict = verdict.unwrap();
+        println!("{hard}: {}", verdict["shows"]);
+        assert_eq!(verdict["agrees"], true, "{hard}: {}", verdict["shows"]);
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use analysis::Finding;
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
@@ -27,13 +28,26 @@ pub struct ReportArgs {
 pub(super) struct Written {
     page: PathBuf,
     runs: usize,
+    /// Whether these runs agree with what the paper found.
+    findings: Vec<Verdict>,
     /// Figures and tables without any run.
     gaps: Vec<&'static str>,
 }
 
+/// A finding of the paper, and what these runs show.
+#[derive(Serialize)]
+struct Verdict {
+    finding: &'static str,
+    shows: String,
+    /// Missing if there are not enough runs to say.
+    agrees: Option<bool>,
+}
+
 impl From<analysis::Report> for Written {
     fn from(report: analysis::Report) -> Self {
-        Self { page: report.page, runs: report.runs, gaps: report.gaps }
+        let verdict = |finding: Finding| Verdict { finding: finding.name, shows: finding.shows, agrees: finding.agrees };
+        let findings = report.findings.into_iter().map(verdict).collect();
+        Self { page: report.page, runs: report.runs, findings, gaps: report.gaps }
     }
 }
 
@@ -42,9 +56,13 @@ pub fn run(args: &ReportArgs) -> Result<()> {
     print(&written, args.json, || text(&written))
 }
 
-/// Where the report is, and what it lacks.
+/// Where the report is, what it says, and what it lacks.
 pub(super) fn text(written: &Written) -> String {
     let mut text = format!("{} runs: {}\n", written.runs, written.page.display());
+    for Verdict { finding, agrees, .. } in &written.findings {
+        let verdict = agrees.map_or("cannot say", |agrees| if agrees { "agrees" } else { "does not agree" });
+        text += &format!("  {verdict}: {finding}\n");
+    }
     if !written.gaps.is_empty() {
         text += &format!("no runs yet for {}\n", written.gaps.join(", "));
     }
