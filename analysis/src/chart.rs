@@ -307,16 +307,17 @@ impl Plot {
         let beside = fit(&self.y.label, LABEL, false, size.1 - 8.0);
         svg.turned_text((14.0, TOP + height / 2.0), Anchor::Middle, Font::plain(LABEL), &beside, true);
 
-        for series in &self.series {
-            series.draw(svg, &at);
-        }
+        // One layer over the other, so that nothing hides a point.
+        self.series.iter().for_each(|series| series.draw_band(svg, &at));
+        self.series.iter().for_each(|series| series.draw_line(svg, &at));
+        self.series.iter().for_each(|series| series.draw_dots(svg, &at));
     }
 }
 
 impl Series {
-    fn draw(&self, svg: &mut Svg, at: &impl Fn(f64, f64) -> (f64, f64)) {
-        let Look { colour, marker, dash, joined } = self.look;
+    fn draw_band(&self, svg: &mut Svg, at: &impl Fn(f64, f64) -> (f64, f64)) {
         if self.band {
+            let colour = self.look.colour;
             let ranged = || self.dots.iter().filter_map(|dot| dot.range.map(|range| (dot.x, range)));
             let low: Vec<_> = ranged().map(|(x, (low, _))| at(x, low)).collect();
             let high: Vec<_> = ranged().map(|(x, (_, high))| at(x, high)).collect();
@@ -325,9 +326,17 @@ impl Series {
             svg.path(&low, colour, 0.8, "");
             svg.path(&high, colour, 0.8, "");
         }
+    }
+
+    fn draw_line(&self, svg: &mut Svg, at: &impl Fn(f64, f64) -> (f64, f64)) {
+        let Look { colour, dash, joined, .. } = self.look;
         if joined {
             svg.path(&self.dots.iter().map(|dot| at(dot.x, dot.y)).collect::<Vec<_>>(), colour, 2.2, dash);
         }
+    }
+
+    fn draw_dots(&self, svg: &mut Svg, at: &impl Fn(f64, f64) -> (f64, f64)) {
+        let Look { colour, marker, .. } = self.look;
         for dot in &self.dots {
             let place = at(dot.x, dot.y);
             svg.tipped(&dot.tip, |svg| {

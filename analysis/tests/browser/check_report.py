@@ -79,6 +79,8 @@ def check(browser, report, width, script, shots):
         points = page.locator("svg .pt:visible")
         if points.count() > 0:
             points.first.scroll_into_view_if_needed()
+            # Scrolling takes a value away, and says so a moment later.
+            page.wait_for_timeout(200)
             points.first.hover(force=True)
             if not page.locator(".tip").is_visible() or not page.locator(".tip").inner_text().strip():
                 wrong.append("pointing at a point shows nothing")
