@@ -45,7 +45,8 @@ struct Verdict {
 
 impl From<analysis::Report> for Written {
     fn from(report: analysis::Report) -> Self {
-        let verdict = |finding: Finding| Verdict { finding: finding.name, shows: finding.shows, agrees: finding.agrees };
+        let verdict =
+            |finding: Finding| Verdict { finding: finding.name, shows: finding.shows, agrees: finding.agrees };
         let findings = report.findings.into_iter().map(verdict).collect();
         Self { page: report.page, runs: report.runs, findings, gaps: report.gaps }
     }
