@@ -133,9 +133,10 @@ fn floats<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
 fn assert_close(fast: &[(String, Vec<f32>)], plain: &[(String, Vec<f32>)]) {
     let names = |all: &[(String, Vec<f32>)]| all.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
     assert_eq!(names(fast), names(plain));
+    // Of all of them: some gradients, like that of the keys' bias, are 0 but for what rounding leaves of larger ones.
+    let largest = plain.iter().flat_map(|(_, values)| values).fold(1.0f32, |largest, value| largest.max(value.abs()));
     for ((name, fast), (_, plain)) in fast.iter().zip(plain) {
         assert_eq!(fast.len(), plain.len(), "{name}");
-        let largest = plain.iter().fold(1.0f32, |largest, value| largest.max(value.abs()));
         let apart = fast.iter().zip(plain).fold(0.0f32, |apart, (a, b)| apart.max((a - b).abs()));
         assert!(apart <= 5e-5 * largest, "{name}: {apart} apart, values up to {largest}");
     }
