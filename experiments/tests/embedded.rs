@@ -33,7 +33,7 @@ fn pre_training_learns_and_repeats_itself_to_the_byte() {
 
 /// The asset is what the documented command makes: `cargo test --release -p experiments --test embedded -- --ignored`
 #[test]
-#[ignore = "pre-trains nano, which takes a quarter of an hour"]
+#[ignore = "pre-trains nano, which takes seven minutes"]
 fn nano_is_what_pretrain_makes() {
     let folder = tempfile::tempdir().unwrap();
     pretrain(PretrainConfig::default(), folder.path(), &Device::flex(), |_, _| {}).unwrap();
