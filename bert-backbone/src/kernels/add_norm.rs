@@ -50,7 +50,7 @@ impl Operation<4> for AddNorm {
     }
 
     fn forward(&self, [x, input, gamma, beta]: [&[f32]; 4], wanted: [bool; 4]) -> (Vec<f32>, Kept) {
-        let (width, shares) = (self.width, Rows::All(self.rows).shares());
+        let (width, shares) = (self.width, Rows::All(self.rows).shares(self.width));
         let keep = wanted.contains(&true);
         let kept = if keep { self.rows } else { 0 };
         let mut out = vec![0.0; x.len()];
@@ -85,7 +85,7 @@ impl Operation<4> for AddNorm {
     }
 
     fn backward(&self, inputs: [&[f32]; 4], kept: &Kept, gradient: &[f32], wanted: [bool; 4]) -> [Grad; 4] {
-        let (width, shares, gamma) = (self.width, Rows::All(self.rows).shares(), inputs[2]);
+        let (width, shares, gamma) = (self.width, Rows::All(self.rows).shares(self.width), inputs[2]);
         let below = wanted[0] || wanted[1];
         let mut sums = vec![0.0; if below { gradient.len() } else { 0 }];
         let parts = cut(&shares, &mut sums, width).into_par_iter().zip(&shares);

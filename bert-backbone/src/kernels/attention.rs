@@ -10,9 +10,9 @@ use rayon::prelude::*;
 use super::{
     inputs,
     math::{drop_out, exp, largest, sum, vectorised},
-    matrix::{View, ViewMut, Write, linear, linear_backward, multiply, transposed, weight_gradient},
+    matrix::{Transposed, View, ViewMut, Write, linear, linear_backward, multiply, weight_gradient},
     operation::{Grad, Operation},
-    rows::{Rows, cut, sum_rows},
+    rows::{Rows, cut, share, sum_rows},
 };
 use crate::PackedBatch;
 
@@ -89,9 +89,6 @@ struct Head {
     columns: Range<usize>,
 }
 
-/// Tokens that make a share.
-const SHARE: usize = 256;
-
 impl Attention {
     fn tokens(&self) -> usize {
         self.boundaries[self.boundaries.len() - 1]
@@ -108,7 +105,7 @@ impl Attention {
         let mut shares: Vec<Share> = Vec::new();
         let (mut first, sequences) = (0, self.boundaries.len() - 1);
         // An even number of nearly the same size, so that two threads end together.
-        let count = self.tokens().div_ceil(SHARE).next_multiple_of(2).max(1);
+        let count = self.tokens().div_ceil(share(self.width)).next_multiple_of(2).max(1);
         let size = self.tokens().div_ceil(count);
         for end in 1..=sequences {
             let tokens = self.boundaries[first]..self.boundaries[end];
@@ -250,8 +247,8 @@ impl Operation<9> for Attention {
         let (tokens, asking): (Vec<_>, Vec<_>) = shares.iter().map(|s| (s.tokens.clone(), s.asking.clone())).unzip();
         let below = wanted[..7].contains(&true);
         let new = |wanted: bool, rows: usize| vec![0.0f32; if wanted { rows * width } else { 0 }];
-        let (query, key, value) = (transposed(query, width), transposed(key, width), transposed(value, width));
-        let output = transposed(output, width);
+        let [query, key, value, output] =
+            [query, key, value, output].map(|weight| Transposed::new(weight, width, shares.len()));
         let mut of_out = gradient.to_vec();
         let (mut of_query, mut of_key) = (new(below, rows.len()), new(below, self.tokens()));
         let (mut of_value, mut of_x) = (new(below, self.tokens()), new(wanted[0], self.tokens()));
@@ -267,7 +264,7 @@ impl Operation<9> for Attention {
             let place = share.tokens.start * width..share.tokens.end * width;
             let (keys, values) = (&kept.key[place.clone()], &kept.value[place]);
             let mut of_mixed = vec![0.0; of_out.len()];
-            linear_backward(&mut of_mixed, Write::Replace, of_out, &output, width);
+            linear_backward(&mut of_mixed, Write::Replace, of_out, &output);
             let (mut scores, mut of_scores) = (vec![0.0; longest * longest], vec![0.0; longest * longest]);
             let mut dropped = vec![0.0; longest * longest];
             for head in self.heads_of(share) {
@@ -301,11 +298,11 @@ impl Operation<9> for Attention {
                 multiply(to, Write::Replace, self.scale(), of_scores.t(), queries);
             }
             if wanted[0] {
-                linear_backward(of_x, Write::Replace, of_key, &key, width);
-                linear_backward(of_x, Write::Add, of_value, &value, width);
+                linear_backward(of_x, Write::Replace, of_key, &key);
+                linear_backward(of_x, Write::Add, of_value, &value);
                 match self.first_only {
                     true => self.add_first_rows(share, of_query, &query, of_x),
-                    false => linear_backward(of_x, Write::Add, of_query, &query, width),
+                    false => linear_backward(of_x, Write::Add, of_query, &query),
                 }
             }
         });
@@ -348,9 +345,9 @@ impl Attention {
     }
 
     /// Adds the queries' part to the gradient of the rows that asked.
-    fn add_first_rows(&self, share: &Share, of_query: &[f32], query: &[f32], of_x: &mut [f32]) {
+    fn add_first_rows(&self, share: &Share, of_query: &[f32], query: &Transposed<'_>, of_x: &mut [f32]) {
         let mut part = vec![0.0; of_query.len()];
-        linear_backward(&mut part, Write::Replace, of_query, query, self.width);
+        linear_backward(&mut part, Write::Replace, of_query, query);
         for (row, part) in self.boundaries[share.sequences.clone()].iter().zip(part.chunks_exact(self.width)) {
             let start = (row - share.tokens.start) * self.width;
             of_x[start..start + self.width].iter_mut().zip(part).for_each(|(to, part)| *to += part);

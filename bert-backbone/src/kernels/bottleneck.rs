@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::{
     inputs,
     math::{activate, activate_backward, knows},
-    matrix::{View, ViewMut, Write, linear, linear_backward, multiply, transposed, weight_gradient},
+    matrix::{Transposed, View, ViewMut, Write, linear, linear_backward, multiply, weight_gradient},
     operation::{Grad, Operation, is_fast},
     rows::{Rows, cut, sum_rows},
 };
@@ -51,7 +51,7 @@ impl Operation<5> for Bottleneck {
 
     fn forward(&self, [x, down, down_bias, up, up_bias]: [&[f32]; 5], wanted: [bool; 5]) -> (Vec<f32>, Vec<f32>) {
         let Self { width, size, .. } = *self;
-        let shares = Rows::All(self.rows).shares();
+        let shares = Rows::All(self.rows).shares(self.width);
         let keep = wanted.contains(&true);
         let mut out = x.to_vec();
         let mut kept = vec![0.0; self.rows * size];
@@ -70,18 +70,18 @@ impl Operation<5> for Bottleneck {
     fn backward(&self, inputs: [&[f32]; 5], kept: &Vec<f32>, gradient: &[f32], wanted: [bool; 5]) -> [Grad; 5] {
         let [x, down, _, up, _] = inputs;
         let Self { width, size, .. } = *self;
-        let shares = Rows::All(self.rows).shares();
+        let shares = Rows::All(self.rows).shares(self.width);
         let below = wanted[0] || wanted[1] || wanted[2];
-        let (down, up) = (transposed(down, size), transposed(up, width));
+        let (down, up) = (Transposed::new(down, size, shares.len()), Transposed::new(up, width, shares.len()));
         let mut of_x = if wanted[0] { gradient.to_vec() } else { Vec::new() };
         let mut of_hidden = vec![0.0; if below { kept.len() } else { 0 }];
         let parts = cut(&shares, &mut of_x, width).into_par_iter().zip(cut(&shares, &mut of_hidden, size));
         parts.zip(&shares).filter(|_| below).for_each(|((of_x, of_hidden), share)| {
             let gradient = &gradient[share.start * width..share.end * width];
-            linear_backward(of_hidden, Write::Replace, gradient, &up, size);
+            linear_backward(of_hidden, Write::Replace, gradient, &up);
             activate_backward(self.activation, &kept[share.start * size..share.end * size], of_hidden);
             if wanted[0] {
-                linear_backward(of_x, Write::Add, of_hidden, &down, width);
+                linear_backward(of_x, Write::Add, of_hidden, &down);
             }
         });
         [

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::{
     inputs,
     math::{activate, activate_backward},
-    matrix::{Write, linear, linear_backward, linear_rows, transposed, weight_gradient},
+    matrix::{Transposed, Write, linear, linear_backward, linear_rows, weight_gradient},
     operation::{Grad, Operation},
     rows::{Rows, cut, sum_rows},
 };
@@ -58,7 +58,7 @@ impl Operation<5> for FeedForward {
         wanted: [bool; 5],
     ) -> (Vec<f32>, Vec<f32>) {
         let width = self.width;
-        let shares = self.rows.shares();
+        let shares = self.rows.shares(width);
         let keep = wanted.contains(&true);
         let mut out = vec![0.0; x.len()];
         let mut kept = vec![0.0; if keep { self.rows.len() * self.wide } else { 0 }];
@@ -78,10 +78,11 @@ impl Operation<5> for FeedForward {
     fn backward(&self, inputs: [&[f32]; 5], kept: &Vec<f32>, gradient: &[f32], wanted: [bool; 5]) -> [Grad; 5] {
         let [x, wide, _, narrow, _] = inputs;
         let width = self.width;
-        let shares = self.rows.shares();
+        let shares = self.rows.shares(width);
         let below = wanted[0] || wanted[1] || wanted[2];
         let weights = wanted[1] || wanted[2];
-        let (wide, narrow) = (transposed(wide, self.wide), transposed(narrow, width));
+        let (wide, narrow) =
+            (Transposed::new(wide, self.wide, shares.len()), Transposed::new(narrow, width, shares.len()));
         let mut of_out = gradient.to_vec();
         let mut of_x = vec![0.0; if wanted[0] { gradient.len() } else { 0 }];
         let mut of_wide = vec![0.0; if weights { kept.len() } else { 0 }];
@@ -90,10 +91,10 @@ impl Operation<5> for FeedForward {
             self.rows.drop_out(self.dropout, share.start, of_out, width);
             if below {
                 let mut between = vec![0.0; share.len() * self.wide];
-                linear_backward(&mut between, Write::Replace, of_out, &narrow, self.wide);
+                linear_backward(&mut between, Write::Replace, of_out, &narrow);
                 activate_backward(self.activation, &kept[share.start * self.wide..share.end * self.wide], &mut between);
                 if wanted[0] {
-                    linear_backward(of_x, Write::Replace, &between, &wide, width);
+                    linear_backward(of_x, Write::Replace, &between, &wide);
                 }
                 if weights {
                     of_wide.copy_from_slice(&between);

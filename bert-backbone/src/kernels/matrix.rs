@@ -1,6 +1,6 @@
 //! Matrices in host memory, and their product.
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use gemm::{Parallelism, gemm};
 
@@ -131,15 +131,42 @@ fn add_product(to: &mut [f32], x: &[f32], weight: &[f32], width: usize) {
     multiply(ViewMut::new(to, width), Write::Add, 1.0, x, View::new(weight, width));
 }
 
-/// The gradient of [`linear`]'s `x` from that of its result, by the [transposed] weight.
-pub fn linear_backward(to: &mut [f32], write: Write, gradient: &[f32], weight: &[f32], width: usize) {
-    let narrow = weight.len() / width;
-    multiply(ViewMut::new(to, width), write, 1.0, View::new(gradient, narrow), View::new(weight, width));
+/// The gradient of [`linear`]'s `x` from that of its result.
+pub fn linear_backward(to: &mut [f32], write: Write, gradient: &[f32], weight: &Transposed<'_>) {
+    let weight = weight.view();
+    let to = ViewMut::new(to, weight.columns);
+    multiply(to, write, 1.0, View::new(gradient, weight.rows), weight);
 }
 
-/// A matrix of `columns` columns, transposed in memory: a product packs its operands for every share of rows, and packs
-/// faster what lies in order.
-pub fn transposed(values: &[f32], columns: usize) -> Vec<f32> {
+/// A transposed matrix for products with many shares of rows. Each packs it anew, which is faster if it lies in memory as it
+/// is read: where there are enough of them, it pays to put it in order once.
+pub struct Transposed<'a> {
+    values: Cow<'a, [f32]>,
+    /// Of the matrix that was transposed.
+    columns: usize,
+}
+
+impl<'a> Transposed<'a> {
+    /// Shares from which putting in order pays, and values that are put in order in no time.
+    const ENOUGH: usize = 4;
+    const SMALL: usize = 1 << 16;
+
+    /// The transpose of a matrix of `columns` columns, for so many shares.
+    pub fn new(values: &'a [f32], columns: usize, shares: usize) -> Self {
+        let pays = shares >= Self::ENOUGH || values.len() <= Self::SMALL;
+        let values = if pays { in_order(values, columns).into() } else { values.into() };
+        Self { values, columns }
+    }
+
+    fn view(&self) -> View<'_> {
+        match &self.values {
+            Cow::Borrowed(values) => View::new(values, self.columns).t(),
+            Cow::Owned(values) => View::new(values, values.len() / self.columns),
+        }
+    }
+}
+
+fn in_order(values: &[f32], columns: usize) -> Vec<f32> {
     /// Rows and columns that are moved at a time: both fit the cache.
     const TILE: usize = 16;
     let rows = values.len() / columns;

@@ -7,9 +7,12 @@ use rayon::prelude::*;
 
 use super::math::{column_sums, drop_out};
 
-/// Rows that a thread takes at a time: enough that packing a weight matrix for a product pays, few enough that what is
-/// computed between two products stays in the cache. Results do not depend on threads because this does not.
-const SHARE: usize = 256;
+/// Rows that a thread takes at a time in a network of this width: enough that packing a weight matrix for a product pays, few
+/// enough that what is computed between two products stays in the cache. Results do not depend on threads because this does
+/// not.
+pub fn share(width: usize) -> usize {
+    if width > 512 { 1024 } else { 256 }
+}
 
 /// The rows of a packed batch that an operation computes.
 #[derive(Clone, Debug)]
@@ -29,11 +32,11 @@ impl Rows {
         }
     }
 
-    /// Shares for threads.
-    pub fn shares(&self) -> Vec<Range<usize>> {
+    /// Shares for threads, of rows of `width` values.
+    pub fn shares(&self, width: usize) -> Vec<Range<usize>> {
         let rows = self.len();
         // Shares of nearly the same size, so that two threads end together.
-        let count = rows.div_ceil(SHARE).next_multiple_of(2).max(1);
+        let count = rows.div_ceil(share(width)).next_multiple_of(2).max(1);
         let size = rows.div_ceil(count).max(1);
         (0..rows).step_by(size).map(|start| start..(start + size).min(rows)).collect()
     }
@@ -67,7 +70,7 @@ pub fn cut<'a>(shares: &[Range<usize>], mut rows: &'a mut [f32], width: usize) -
 
 /// The sum of all rows: shares in parallel, their sums in order.
 pub fn sum_rows(values: &[f32], width: usize) -> Vec<f32> {
-    add_up(values.par_chunks(SHARE * width).map(|share| column_sums(share, width)).collect(), width)
+    add_up(values.par_chunks(share(width) * width).map(|share| column_sums(share, width)).collect(), width)
 }
 
 /// The sum of rows that are given one by one.
