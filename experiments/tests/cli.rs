@@ -375,3 +375,14 @@ fn help_is_complete() {
     }
     assert!(help.contains("Without a command: reproduce"));
 }
+
+#[test]
+fn bench_says_what_was_measured() {
+    let small = ["--layers", "1", "--hidden", "8", "--heads", "2", "--batch-size", "2", "--length", "4"];
+    let step = json(&[&["bench", "step", "--repeats", "3", "--adapter-size", "2", "--json"], &small[..]].concat());
+    assert_eq!(step["seconds"].as_array().unwrap().len(), 3);
+    assert_eq!(step["seconds"][1], step["median_seconds"]);
+    // Two adapters of 2·2·8 + 8 + 2, three LayerNorms and a head for two classes.
+    assert_eq!(step["trained"], 2 * 42 + 3 * 16 + 18);
+    assert!(step["dropout"] == 0.1 && step["threads"].as_u64() > Some(0));
+}

@@ -190,3 +190,33 @@ pub fn weight_gradient(x: &[f32], x_width: usize, gradient: &[f32], width: usize
     product(ViewMut::new(&mut to, width), Write::Replace, 1.0, x, gradient, Parallelism::Rayon(0));
     to
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_weight_is_the_same_whether_it_was_put_in_order_or_not() {
+        let (rows, columns) = (300, 256);
+        let weight: Vec<f32> = (0..rows * columns).map(|i| (i % 97) as f32 - 48.0).collect();
+        let gradient: Vec<f32> = (0..3 * columns).map(|i| (i % 13) as f32 - 6.0).collect();
+        let product = |shares| {
+            let mut to = vec![0.0; 3 * rows];
+            linear_backward(&mut to, Write::Replace, &gradient, &Transposed::new(&weight, columns, shares));
+            to
+        };
+        // Whole numbers: sums are exact in any order.
+        let (as_it_is, in_order) = (product(1), product(Transposed::ENOUGH));
+        assert!(weight.len() > Transposed::SMALL && as_it_is == in_order);
+        let plain = |row: usize, column: usize| -> f32 {
+            (0..columns).map(|i| gradient[row * columns + i] * weight[column * columns + i]).sum()
+        };
+        assert_eq!(as_it_is[rows + 7], plain(1, 7));
+    }
+
+    #[test]
+    #[should_panic(expected = "a block of a matrix that is not transposed")]
+    fn a_block_of_a_transposed_matrix_is_refused() {
+        let _ = View::new(&[0.0; 6], 2).t().block(0..1, 0..1);
+    }
+}
