@@ -37,8 +37,10 @@ pub struct BenchArgs {
 enum Bench {
     Step(StepArgs),
     Epoch(EpochArgs),
-    Ablate(AblateArgs),
-    Inference(InferenceArgs),
+    /// Removal of adapters from every span of layers, beside evaluating every span anew
+    Ablate(PassArgs),
+    /// Passes over a task's validation texts with untrained adapters, word pieces at hand
+    Inference(PassArgs),
 }
 
 pub fn run(args: &BenchArgs) -> Result<()> {
@@ -351,9 +353,9 @@ fn epoch(args: &EpochArgs) -> Result<()> {
     measured.print(args.repeats.json, &format!("{tokens:.0} tokens/s, {} trained values", grouped(trained)))
 }
 
-/// Removal of adapters from every span of layers, beside evaluating every span anew
+/// Passes over a task's validation texts, with untrained adapters and word pieces at hand.
 #[derive(Args, Debug)]
-struct AblateArgs {
+struct PassArgs {
     #[command(flatten)]
     texts: TextArgs,
     /// Examples of a pass
@@ -374,7 +376,7 @@ struct AblateDetails {
     anew_seconds: f64,
 }
 
-fn ablate(args: &AblateArgs) -> Result<()> {
+fn ablate(args: &PassArgs) -> Result<()> {
     let device = args.repeats.device.open();
     let texts = args.texts.load(&device)?;
     let (network, layers) = (&texts.network, texts.network.num_hidden_layers);
@@ -404,22 +406,7 @@ fn ablate(args: &AblateArgs) -> Result<()> {
         .print(args.repeats.json, &format!("every span anew: {:.4} s, {ratio:.2} times as long", anew.median_seconds))
 }
 
-/// Passes over a task's validation texts with untrained adapters, word pieces at hand
-#[derive(Args, Debug)]
-struct InferenceArgs {
-    #[command(flatten)]
-    texts: TextArgs,
-    /// Examples of a pass
-    #[arg(long, default_value_t = 64)]
-    batch_size: usize,
-    /// Width of the adapters' bottleneck
-    #[arg(long, default_value_t = 64, value_name = "M")]
-    adapter_size: usize,
-    #[command(flatten)]
-    repeats: Repeats,
-}
-
-fn inference(args: &InferenceArgs) -> Result<()> {
+fn inference(args: &PassArgs) -> Result<()> {
     let device = args.repeats.device.open();
     let texts = args.texts.load(&device)?;
     let tuning = Tuning::Adapters;
