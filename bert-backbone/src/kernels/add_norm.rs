@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use super::{
     math::{sum, vectorised},
     operation::{Grad, Operation, is_fast},
-    rows::{Rows, add_up, cut},
+    rows::{Rows, add_up, cut, zeros},
 };
 
 /// `norm(x + input)`; `epsilon` is that of `norm`, which keeps it to itself.
@@ -53,8 +53,8 @@ impl Operation<4> for AddNorm {
         let (width, shares) = (self.width, Rows::All(self.rows).shares(self.width));
         let keep = wanted.contains(&true);
         let kept = if keep { self.rows } else { 0 };
-        let mut out = vec![0.0; x.len()];
-        let (mut normed, mut inverse) = (vec![0.0; kept * width], vec![0.0; kept]);
+        let mut out = zeros(x.len());
+        let (mut normed, mut inverse) = (zeros(kept * width), zeros(kept));
         let parts = cut(&shares, &mut out, width).into_par_iter();
         let kept = cut(&shares, &mut normed, width).into_par_iter().zip(cut(&shares, &mut inverse, 1));
         parts.zip(kept).zip(&shares).for_each(|((out, (normed, inverse)), share)| {
@@ -87,7 +87,7 @@ impl Operation<4> for AddNorm {
     fn backward(&self, inputs: [&[f32]; 4], kept: &Kept, gradient: &[f32], wanted: [bool; 4]) -> [Grad; 4] {
         let (width, shares, gamma) = (self.width, Rows::All(self.rows).shares(self.width), inputs[2]);
         let below = wanted[0] || wanted[1];
-        let mut sums = vec![0.0; if below { gradient.len() } else { 0 }];
+        let mut sums = zeros(if below { gradient.len() } else { 0 });
         let parts = cut(&shares, &mut sums, width).into_par_iter().zip(&shares);
         let scales: Vec<[Vec<f32>; 2]> = parts
             .map(|(sums, share)| {

@@ -12,7 +12,7 @@ use super::{
     math::{drop_out, exp, largest, sum, vectorised},
     matrix::{Transposed, View, ViewMut, Write, linear, linear_backward, multiply, weight_gradient},
     operation::{Grad, Operation},
-    rows::{Rows, cut, share, sum_rows},
+    rows::{Rows, copied, cut, share, sum_rows, zeros},
 };
 use crate::PackedBatch;
 
@@ -210,7 +210,7 @@ impl Operation<9> for Attention {
         let [x, query, query_bias, key, key_bias, value, value_bias, output, output_bias] = inputs;
         let (width, longest, rows, shares) = (self.width, self.longest(), self.rows(), self.shares());
         let (tokens, asking): (Vec<_>, Vec<_>) = shares.iter().map(|s| (s.tokens.clone(), s.asking.clone())).unzip();
-        let new = |rows: usize| vec![0.0f32; rows * width];
+        let new = |rows: usize| zeros(rows * width);
         let (mut queries, mut keys, mut values) = (new(rows.len()), new(self.tokens()), new(self.tokens()));
         let (mut mixed, mut out) = (new(rows.len()), new(rows.len()));
         let projected = cut(&asking, &mut queries, width).into_par_iter();
@@ -246,10 +246,10 @@ impl Operation<9> for Attention {
         let (width, longest, rows, shares) = (self.width, self.longest(), self.rows(), self.shares());
         let (tokens, asking): (Vec<_>, Vec<_>) = shares.iter().map(|s| (s.tokens.clone(), s.asking.clone())).unzip();
         let below = wanted[..7].contains(&true);
-        let new = |wanted: bool, rows: usize| vec![0.0f32; if wanted { rows * width } else { 0 }];
+        let new = |wanted: bool, rows: usize| zeros(if wanted { rows * width } else { 0 });
         let [query, key, value, output] =
             [query, key, value, output].map(|weight| Transposed::new(weight, width, shares.len()));
-        let mut of_out = gradient.to_vec();
+        let mut of_out = copied(gradient);
         let (mut of_query, mut of_key) = (new(below, rows.len()), new(below, self.tokens()));
         let (mut of_value, mut of_x) = (new(below, self.tokens()), new(wanted[0], self.tokens()));
         let projected = cut(&asking, &mut of_query, width).into_par_iter();

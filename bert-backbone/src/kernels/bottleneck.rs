@@ -9,7 +9,7 @@ use super::{
     math::{activate, activate_backward, knows},
     matrix::{Transposed, View, ViewMut, Write, linear, linear_backward, multiply, weight_gradient},
     operation::{Grad, Operation, is_fast},
-    rows::{Rows, cut, sum_rows},
+    rows::{Rows, copied, cut, sum_rows, zeros},
 };
 
 /// What `insertion` makes of `output`.
@@ -53,8 +53,8 @@ impl Operation<5> for Bottleneck {
         let Self { width, size, .. } = *self;
         let shares = Rows::All(self.rows).shares(self.width);
         let keep = wanted.contains(&true);
-        let mut out = x.to_vec();
-        let mut kept = vec![0.0; self.rows * size];
+        let mut out = copied(x);
+        let mut kept = zeros(self.rows * size);
         let parts = cut(&shares, &mut out, width).into_par_iter().zip(cut(&shares, &mut kept, size));
         parts.zip(&shares).for_each(|((out, hidden), share)| {
             linear(hidden, &x[share.start * width..share.end * width], down, down_bias);
@@ -73,8 +73,8 @@ impl Operation<5> for Bottleneck {
         let shares = Rows::All(self.rows).shares(self.width);
         let below = wanted[0] || wanted[1] || wanted[2];
         let (down, up) = (Transposed::new(down, size, shares.len()), Transposed::new(up, width, shares.len()));
-        let mut of_x = if wanted[0] { gradient.to_vec() } else { Vec::new() };
-        let mut of_hidden = vec![0.0; if below { kept.len() } else { 0 }];
+        let mut of_x = copied(if wanted[0] { gradient } else { &[] });
+        let mut of_hidden = zeros(if below { kept.len() } else { 0 });
         let parts = cut(&shares, &mut of_x, width).into_par_iter().zip(cut(&shares, &mut of_hidden, size));
         parts.zip(&shares).filter(|_| below).for_each(|((of_x, of_hidden), share)| {
             let gradient = &gradient[share.start * width..share.end * width];

@@ -9,7 +9,7 @@ use super::{
     math::{activate, activate_backward},
     matrix::{Transposed, Write, linear, linear_backward, linear_rows, weight_gradient},
     operation::{Grad, Operation},
-    rows::{Rows, cut, sum_rows},
+    rows::{Rows, copied, cut, sum_rows, zeros},
 };
 
 /// `dropout(narrow(activation(wide(x))))`.
@@ -60,8 +60,8 @@ impl Operation<5> for FeedForward {
         let width = self.width;
         let shares = self.rows.shares(width);
         let keep = wanted.contains(&true);
-        let mut out = vec![0.0; x.len()];
-        let mut kept = vec![0.0; if keep { self.rows.len() * self.wide } else { 0 }];
+        let mut out = zeros(x.len());
+        let mut kept = zeros(if keep { self.rows.len() * self.wide } else { 0 });
         let parts = cut(&shares, &mut out, width).into_par_iter().zip(cut(&shares, &mut kept, self.wide));
         parts.zip(&shares).for_each(|((out, kept), share)| {
             let mut active = linear_rows(&x[share.start * width..share.end * width], wide, wide_bias);
@@ -83,9 +83,9 @@ impl Operation<5> for FeedForward {
         let weights = wanted[1] || wanted[2];
         let (wide, narrow) =
             (Transposed::new(wide, self.wide, shares.len()), Transposed::new(narrow, width, shares.len()));
-        let mut of_out = gradient.to_vec();
-        let mut of_x = vec![0.0; if wanted[0] { gradient.len() } else { 0 }];
-        let mut of_wide = vec![0.0; if weights { kept.len() } else { 0 }];
+        let mut of_out = copied(gradient);
+        let mut of_x = zeros(if wanted[0] { gradient.len() } else { 0 });
+        let mut of_wide = zeros(if weights { kept.len() } else { 0 });
         let parts = cut(&shares, &mut of_out, width).into_par_iter().zip(cut(&shares, &mut of_x, width));
         parts.zip(cut(&shares, &mut of_wide, self.wide)).zip(&shares).for_each(|(((of_out, of_x), of_wide), share)| {
             self.rows.drop_out(self.dropout, share.start, of_out, width);
@@ -106,7 +106,7 @@ impl Operation<5> for FeedForward {
             Grad::when(wanted[1], || weight_gradient(x, width, &of_wide, self.wide)),
             Grad::when(wanted[2], || sum_rows(&of_wide, self.wide)),
             Grad::when(wanted[3], || {
-                let mut active = kept.clone();
+                let mut active = copied(kept);
                 active.par_chunks_mut(self.wide).for_each(|row| activate(self.activation, row));
                 weight_gradient(&active, self.wide, &of_out, width)
             }),

@@ -1,6 +1,6 @@
 //! Which rows of a packed batch an operation works on, and how they are shared among threads.
 
-use std::{ops::Range, sync::Arc};
+use std::{mem::MaybeUninit, ops::Range, sync::Arc};
 
 use adapter_core::DropoutMask;
 use rayon::prelude::*;
@@ -66,6 +66,30 @@ pub fn cut<'a>(shares: &[Range<usize>], mut rows: &'a mut [f32], width: usize) -
         rows = rest;
     }
     parts
+}
+
+/// Zeros, written by all threads.
+pub fn zeros(count: usize) -> Vec<f32> {
+    written(count, |_, values| values.fill(MaybeUninit::new(0.0)))
+}
+
+/// The same values once more, copied by all threads.
+pub fn copied(values: &[f32]) -> Vec<f32> {
+    written(values.len(), |place, to| {
+        to.write_copy_of_slice(&values[place..place + to.len()]);
+    })
+}
+
+/// Values that `write` writes, a piece at a time; it is told where each begins.
+fn written(count: usize, write: impl Fn(usize, &mut [MaybeUninit<f32>]) + Sync) -> Vec<f32> {
+    /// Values of a piece: so many that a thread takes longer to write them than to be woken up.
+    const PIECE: usize = 1 << 18;
+    let mut values = Vec::with_capacity(count);
+    let pieces = values.spare_capacity_mut()[..count].par_chunks_mut(PIECE).enumerate();
+    pieces.for_each(|(number, piece)| write(number * PIECE, piece));
+    // SAFETY: the pieces are all of the first `count` places, and were written.
+    unsafe { values.set_len(count) };
+    values
 }
 
 /// The sum of all rows: shares in parallel, their sums in order.
