@@ -7,7 +7,7 @@ use burn::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Activation, At, Bottleneck, Init, Insertion, Place, Site};
+use crate::{Activation, At, Bottleneck, Init, Insertion, Place, Site, in_f32};
 
 /// What an adapter looks like and where adapters stand.
 ///
@@ -225,13 +225,13 @@ impl Adapter {
     pub fn delta(&self, x: Tensor<2>, at: &At<'_>) -> Tensor<2> {
         let mut x = self.down.forward(x);
         if let Some(norm) = &self.layer_norm {
-            x = norm.forward(x);
+            x = in_f32(x, |x| norm.forward(x));
         }
         if let Some(norm) = &self.batch_norm {
-            x = match at.dropout {
+            x = in_f32(x, |x| match at.dropout {
                 Some(_) => norm.forward(x),
                 None => with_running_statistics(norm, x),
-            };
+            });
         }
         x = self.activation.forward(x);
         for inner in &self.inner {

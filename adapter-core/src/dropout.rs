@@ -4,9 +4,9 @@
 //! a [`DropoutMask`], and each element's fate is a hash of the mask's key and the element's index. A resumed
 //! run therefore repeats the very masks of an uninterrupted one, and threads cannot change a bit.
 
-use burn::tensor::{DType, Device, Int, Tensor, TensorCreationOptions};
+use burn::tensor::{DType, Device, Int, Tensor, TensorCreationOptions, TensorData};
 
-use crate::{Site, mix::mix};
+use crate::{Site, mix::mix, precision};
 
 /// What decides a training step's dropout: the run's seed and the step's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,26 +94,51 @@ impl DropoutMask {
             return x;
         }
         let shape = x.shape();
-        let factors = self.factors(shape.num_elements(), &x.device());
-        x.mul(factors.reshape(shape))
+        let factors = self.factors(numbers(shape.num_elements(), &x.device()));
+        let factors = factors.cast(precision(&x)).reshape(shape);
+        x.mul(factors)
     }
 
-    /// The factors of `elements` elements, computed on `device` by integer arithmetic; nothing is uploaded.
+    /// Multiplies some rows of a larger tensor by its mask, on any device: `starts` has the index of each row's first
+    /// element.
+    ///
+    /// # Shapes
+    /// - `x`, result: `[rows, width]`
+    pub fn apply_rows(self, x: Tensor<2>, starts: &[u32]) -> Tensor<2> {
+        if self.keeps_everything() {
+            return x;
+        }
+        let ([rows, width], device) = (x.dims(), x.device());
+        let starts: Vec<i32> = starts.iter().map(|&start| start as i32).collect();
+        let options = TensorCreationOptions::new(device.clone()).with_dtype(DType::I32);
+        let starts = Tensor::<2, Int>::from_data(TensorData::new(starts, [rows, 1]), options);
+        let elements = starts + numbers(width, &device).reshape([1, width]);
+        let factors = self.factors(elements.reshape([rows * width]));
+        let factors = factors.cast(precision(&x)).reshape([rows, width]);
+        x.mul(factors)
+    }
+
+    /// The factors of `elements`, computed on their device by integer arithmetic; nothing is uploaded.
     ///
     /// The bits are those of [`factor`](Self::factor) wherever 32-bit integer products wrap around.
-    fn factors(self, elements: usize, device: &Device) -> Tensor<1> {
+    fn factors(self, elements: Tensor<1, Int>) -> Tensor<1> {
         let signed = |bits: u32| bits as i32;
         // Right shifts of signed integers repeat the sign: mask it off.
         let shifted = |x: Tensor<1, Int>, by: u32| {
             x.bitwise_right_shift_scalar(signed(by)).bitwise_and_scalar(signed(u32::MAX >> by))
         };
-        let options = TensorCreationOptions::new(device.clone()).with_dtype(DType::I32);
-        let mut x = Tensor::<1, Int>::arange(0..elements as i64, options).bitwise_xor_scalar(signed(self.keys[0]));
+        let mut x = elements.bitwise_xor_scalar(signed(self.keys[0]));
         x = x.clone().bitwise_xor(shifted(x, 16)).mul_scalar(signed(MIX[0]));
         x = x.clone().bitwise_xor(shifted(x, 15)).bitwise_xor_scalar(signed(self.keys[1])).mul_scalar(signed(MIX[1]));
         x = x.clone().bitwise_xor(shifted(x, 16));
         shifted(x, 32 - RESOLUTION).greater_equal_scalar(signed(self.dropped_below)).float().mul_scalar(self.scale)
     }
+}
+
+/// 0, 1, 2, … as 32-bit integers.
+fn numbers(count: usize, device: &Device) -> Tensor<1, Int> {
+    let options = TensorCreationOptions::new(device.clone()).with_dtype(DType::I32);
+    Tensor::arange(0..count as i64, options)
 }
 
 #[cfg(test)]
@@ -178,6 +203,10 @@ mod tests {
             let device: Vec<f32> = mask.apply(x).into_data().try_to_vec().unwrap();
             let host: Vec<f32> = (0..37 * 11).map(|element| mask.factor(element)).collect();
             prop_assert_eq!(device, host);
+            let starts = [5, 1 << 20, 0];
+            let rows: Vec<f32> = mask.apply_rows(Tensor::ones([3, 11], &Device::flex()), &starts).into_data().try_to_vec().unwrap();
+            let host: Vec<f32> = starts.iter().flat_map(|start| (0..11).map(move |i| mask.factor(start + i))).collect();
+            prop_assert_eq!(rows, host);
         }
     }
 }

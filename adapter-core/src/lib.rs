@@ -32,6 +32,7 @@ mod init;
 mod insertion;
 mod mix;
 mod place;
+mod precision;
 mod probe;
 mod task_file;
 mod tensors;
@@ -46,6 +47,7 @@ pub use init::Init;
 pub use insertion::{At, Bottleneck, Insertion, NoInsertion};
 pub use mix::mix;
 pub use place::{LayerSpan, LayerSpanError, Place, Site};
+pub use precision::{cast, in_f32, precision};
 pub use probe::{Probe, Probed};
 pub use task_file::{BackboneId, Flaw, TaskFile, TaskFileError, TaskInfo};
 pub use tensors::{

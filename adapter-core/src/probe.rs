@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use burn::{module::Module, tensor::Tensor};
+use burn::{
+    module::Module,
+    tensor::{FloatDType, Tensor},
+};
 
 use crate::{At, Insertion, Place};
 
@@ -39,7 +42,7 @@ impl Probe {
 
     fn measure(&self, place: Place, before: Tensor<2>, after: Tensor<2>) {
         let norm = |x: Tensor<2>| {
-            let rows = x.powf_scalar(2.0).sum_dim(1).into_data();
+            let rows = x.cast(FloatDType::F32).powf_scalar(2.0).sum_dim(1).into_data();
             rows.iter::<f32>().map(f64::from).sum::<f64>().sqrt()
         };
         let moved = norm(after - before.clone());

@@ -26,6 +26,11 @@ impl TensorInfo {
     pub fn elements(&self) -> usize {
         self.shape.iter().product()
     }
+
+    /// Whether the tensor belongs to a normalisation.
+    pub fn is_of_normalisation(&self) -> bool {
+        ["LayerNorm", "BatchNorm"].contains(&self.holder.as_str())
+    }
 }
 
 /// Looks at the tensors of a module.

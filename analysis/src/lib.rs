@@ -37,7 +37,7 @@ mod tables;
 pub use ablation::{AblationRecord, SpanScore};
 pub use experiment::{ExperimentRecord, FailedRun};
 pub use findings::{Finding, findings};
-pub use record::{Best, Epoch, Measured, Params, RunRecord, SCHEMA, Status};
+pub use record::{Best, Epoch, Measured, Move, Params, RunRecord, SCHEMA, Status};
 pub use render::RenderError;
 pub use report::{Report, ReportError, write_report};
 pub use select::{Estimate, percentile};

@@ -23,8 +23,11 @@ pub struct RunRecord {
     /// The resolved configuration.
     pub config: Map<String, Value>,
     /// What went in beside the configuration: hashes of `backbone`, `data` and `tokenizer`; the network's `dropout`, the
-    /// `device`, the version of the `numerics`.
+    /// `device` it was begun on, the version of the `numerics`, the `dtype` unless it is f32.
     pub fingerprints: BTreeMap<String, String>,
+    /// Its moves from one device to another, if it was resumed elsewhere; it is then not the same to the bit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moves: Vec<Move>,
     /// Versions of what computed it.
     pub software: BTreeMap<String, String>,
     /// Parameters.
@@ -37,6 +40,17 @@ pub struct RunRecord {
     pub test: BTreeMap<String, f64>,
     /// Whatever depends on the clock or the host.
     pub measured: Measured,
+}
+
+/// A run that went on on another device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Move {
+    /// Steps taken before.
+    pub step: usize,
+    /// The device until then.
+    pub from: String,
+    /// The device from then on.
+    pub to: String,
 }
 
 /// How far a run came.

@@ -118,6 +118,22 @@ impl PackedBatch {
         self
     }
 
+    /// The same batch on another device.
+    pub fn to_device(self, device: &Device) -> Self {
+        let padding = self.padding.map(|Padding { rows, places, empty }| Padding {
+            rows: rows.to_device(device),
+            places: places.to_device(device),
+            empty: empty.to_device(device),
+        });
+        Self {
+            input_ids: self.input_ids.to_device(device),
+            token_type_ids: self.token_type_ids.to_device(device),
+            position_ids: self.position_ids.to_device(device),
+            padding,
+            ..self
+        }
+    }
+
     /// Number of sequences.
     pub fn sequences(&self) -> usize {
         self.boundaries.len() - 1

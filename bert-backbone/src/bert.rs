@@ -2,7 +2,9 @@
 
 #![allow(non_snake_case)] // `LayerNorm`, as in checkpoints
 
-use adapter_core::{Activation, At, DropoutKey, DropoutMask, DropoutSite, Init, Insertion, NoInsertion, Place, Site};
+use adapter_core::{
+    Activation, At, DropoutKey, DropoutMask, DropoutSite, Init, Insertion, NoInsertion, Place, Site, in_f32,
+};
 use burn::{
     module::{Module, Param},
     nn::{LayerNorm, LayerNormConfig, Linear},
@@ -206,11 +208,11 @@ impl<I: Insertion> Layer<I> {
     /// - result: `[sequences, hidden]`
     pub fn forward_first_tokens(&self, hidden: Tensor<2>, batch: &PackedBatch, layer: usize) -> Tensor<2> {
         let alone = self.attention.output.insertion.is_row_wise() && self.output.insertion.is_row_wise();
-        if alone && kernels::is_fast(&hidden) && kernels::knows(self.intermediate.activation) {
-            let first = batch.first_tokens(hidden.clone());
-            return self.rows(hidden, first, Rows::First(batch.shared_boundaries()), batch, layer);
+        if !alone {
+            return batch.first_tokens(self.forward(hidden, batch, layer));
         }
-        batch.first_tokens(self.forward(hidden, batch, layer))
+        let first = batch.first_tokens(hidden.clone());
+        self.rows(hidden, first, Rows::First(batch.shared_boundaries()), batch, layer)
     }
 
     /// Computes the given rows of the layer's output; `input` are those rows of `hidden`.
@@ -233,7 +235,7 @@ impl<I: Insertion> Layer<I> {
         let dropout = self.output.mask(at.dropout, at.place.layer, at.place.site);
         match kernels::is_fast(&x) && kernels::knows(activation) {
             true => kernels::feed_forward(x, wide, activation, narrow, rows, dropout),
-            false => kernels::dropout(narrow.forward(activation.forward(wide.forward(x))), dropout),
+            false => rows.dropout(narrow.forward(activation.forward(wide.forward(x))), dropout),
         }
     }
 
@@ -266,17 +268,17 @@ impl<I: Insertion> Attention<I> {
     /// - result: `[rows, hidden]`
     pub(crate) fn forward(&self, hidden: Tensor<2>, rows: Rows, batch: &PackedBatch, layer: usize) -> Tensor<2> {
         if !kernels::is_fast(&hidden) {
-            return self.composed(hidden, batch, layer);
+            return self.composed(hidden, rows, batch, layer);
         }
         let SelfAttention { query, key, value, heads, .. } = &self.self_;
         let dropout = [self.self_.mask(batch, layer), self.output.mask(batch.dropout, layer, Site::Attention)];
         kernels::attention(hidden, [query, key, value, &self.output.dense], *heads, batch, &rows, dropout)
     }
 
-    /// The same for all rows, on any device.
-    pub(crate) fn composed(&self, hidden: Tensor<2>, batch: &PackedBatch, layer: usize) -> Tensor<2> {
-        let mixed = self.self_.forward(hidden, batch, layer);
-        kernels::dropout(self.output.dense.forward(mixed), self.output.mask(batch.dropout, layer, Site::Attention))
+    /// The same, on any device.
+    pub(crate) fn composed(&self, hidden: Tensor<2>, rows: Rows, batch: &PackedBatch, layer: usize) -> Tensor<2> {
+        let mixed = self.self_.forward(hidden, &rows, batch, layer);
+        rows.dropout(self.output.dense.forward(mixed), self.output.mask(batch.dropout, layer, Site::Attention))
     }
 }
 
@@ -294,17 +296,33 @@ pub struct SelfAttention {
 }
 
 impl SelfAttention {
+    /// What the tokens of `rows` take from all tokens of their sequences.
+    ///
     /// # Shapes
-    /// - `hidden`, result: `[tokens, hidden]`
-    pub fn forward(&self, hidden: Tensor<2>, batch: &PackedBatch, layer: usize) -> Tensor<2> {
-        let query = batch.unpack(self.query.forward(hidden.clone()), self.heads);
+    /// - `hidden`: `[tokens, hidden]`
+    /// - result: `[rows, hidden]`
+    pub(crate) fn forward(&self, hidden: Tensor<2>, rows: &Rows, batch: &PackedBatch, layer: usize) -> Tensor<2> {
         let key = batch.unpack(self.key.forward(hidden.clone()), self.heads);
-        let value = batch.unpack(self.value.forward(hidden), self.heads);
-        let scale = 1.0 / (key.dims()[3] as f64).sqrt();
-        let scores = query.matmul(key.swap_dims(2, 3)).mul_scalar(scale);
-        let probabilities = activation::softmax(batch.mask(scores), 3);
-        let probabilities = kernels::dropout(probabilities, self.mask(batch, layer));
-        batch.pack(probabilities.matmul(value))
+        let value = batch.unpack(self.value.forward(hidden.clone()), self.heads);
+        let ([sequences, heads, longest, width], mask) = (key.dims(), self.mask(batch, layer));
+        let scaled = |asking| self.query.forward(asking).mul_scalar(1.0 / (width as f64).sqrt());
+        let probabilities = |query: Tensor<4>| {
+            in_f32(query.matmul(key.swap_dims(2, 3)), |scores| activation::softmax(batch.mask(scores), 3))
+        };
+        match rows {
+            Rows::All(_) => {
+                let probabilities = probabilities(batch.unpack(scaled(hidden), heads));
+                batch.pack(kernels::dropout(probabilities, mask).matmul(value))
+            }
+            Rows::First(_) => {
+                let query = scaled(batch.first_tokens(hidden)).reshape([sequences, heads, 1, width]);
+                // Numbered as the first rows of all probabilities, `[sequences, heads, longest, longest]`.
+                let starts: Vec<u32> = (0..sequences * heads).map(|head| (head * longest * longest) as u32).collect();
+                let rows = probabilities(query).reshape([sequences * heads, longest]);
+                let rows = kernels::dropout_rows(rows, &starts, mask).reshape([sequences, heads, 1, longest]);
+                rows.matmul(value).reshape([sequences, heads * width])
+            }
+        }
     }
 
     fn mask(&self, batch: &PackedBatch, layer: usize) -> Option<DropoutMask> {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use adapter_core::{TensorInfo, TensorMapper, TensorVisitor, rewrite, walk};
+use adapter_core::{TensorInfo, TensorMapper, TensorVisitor, precision, rewrite, walk};
 use burn::{
     module::{Module, Param},
-    tensor::{Device, Gradients, Tensor, TensorData},
+    tensor::{Device, FloatDType, Gradients, Tensor, TensorData},
 };
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ pub struct AdamConfig {
     pub clip: f64,
 }
 
-/// The state of Adam: for each trained tensor the two means, flat.
+/// The state of Adam: for each trained tensor the two means, flat. Whatever the precision of the tensors, it is in f32.
 #[derive(Clone, Debug)]
 pub struct Adam {
     config: AdamConfig,
@@ -42,12 +42,16 @@ pub struct AdamState {
     pub step: i32,
     /// Mean and mean square of the gradients, by tensor.
     pub moments: BTreeMap<String, [Vec<f32>; 2]>,
+    /// The exact values of tensors that the network has in half precision only.
+    pub exact: BTreeMap<String, Vec<f32>>,
 }
 
 #[derive(Clone, Debug)]
 struct Moments {
     mean: Tensor<1>,
     square: Tensor<1>,
+    /// The tensor itself, where the network has it in half precision only: small changes would be lost in that.
+    exact: Option<Tensor<1>>,
 }
 
 impl Adam {
@@ -60,18 +64,19 @@ impl Adam {
     pub fn state(&self) -> AdamState {
         let values = |tensor: &Tensor<1>| tensor.to_data().iter::<f32>().collect();
         let moments = self.moments.iter().map(|(name, m)| (name.clone(), [values(&m.mean), values(&m.square)]));
-        AdamState { step: self.step, moments: moments.collect() }
+        let exact = self.moments.iter().filter_map(|(name, m)| Some((name.clone(), values(m.exact.as_ref()?))));
+        AdamState { step: self.step, moments: moments.collect(), exact: exact.collect() }
     }
 
     /// Adam as it was when `state` was taken.
-    pub fn restore(config: AdamConfig, state: AdamState, device: &Device) -> Self {
+    pub fn restore(config: AdamConfig, mut state: AdamState, device: &Device) -> Self {
         let tensor = |values: Vec<f32>| {
             let elements = values.len();
             Tensor::from_data(TensorData::new(values, [elements]), device)
         };
         let moments = state.moments.into_iter().map(|(name, [mean, square])| {
-            let moments = Moments { mean: tensor(mean), square: tensor(square) };
-            (name, moments)
+            let exact = state.exact.remove(&name).map(tensor);
+            (name, Moments { mean: tensor(mean), square: tensor(square), exact })
         });
         Self { config, step: state.step, moments: moments.collect() }
     }
@@ -113,6 +118,27 @@ impl StepGradients {
         walk(module, &mut Add { sum: self, gradients, share });
     }
 
+    /// Adds gradients that were computed on another device to those on `device`.
+    pub fn merge(&mut self, mut other: Self, device: &Device) {
+        for name in other.names {
+            let Some(gradient) = other.by_name.remove(&name) else { continue };
+            self.include(name, gradient.to_device(device));
+        }
+    }
+
+    fn include(&mut self, name: String, mut gradient: Tensor<2>) {
+        match self.by_name.remove(&name) {
+            Some(sum) => gradient = sum + gradient,
+            None => self.names.push(name.clone()),
+        }
+        self.by_name.insert(name, gradient);
+    }
+
+    /// Whether all of them are numbers.
+    pub fn are_finite(&self) -> bool {
+        self.norm().is_finite()
+    }
+
     /// The norm of all gradients together. Rows are summed on the device, their sums on the host in the module's order,
     /// so that the result does not depend on threads.
     fn norm(&self) -> f64 {
@@ -134,15 +160,11 @@ impl TensorVisitor for Add<'_> {
     fn visit<const D: usize>(&mut self, tensor: TensorInfo, param: &Param<Tensor<D>>) {
         let Some(gradient) = param.val().grad(self.gradients) else { return };
         let width = gradient.dims()[D - 1];
-        let mut gradient = gradient.reshape([tensor.elements() / width, width]);
+        let mut gradient = gradient.cast(FloatDType::F32).reshape([tensor.elements() / width, width]);
         if self.share != 1.0 {
             gradient = gradient * self.share;
         }
-        match self.sum.by_name.remove(&tensor.name) {
-            Some(sum) => gradient = sum + gradient,
-            None => self.sum.names.push(tensor.name.clone()),
-        }
-        self.sum.by_name.insert(tensor.name, gradient);
+        self.sum.include(tensor.name, gradient);
     }
 }
 
@@ -159,9 +181,9 @@ impl TensorMapper for Update<'_> {
         let AdamConfig { beta1, beta2, epsilon, bias_correction, weight_decay, .. } = self.adam.config;
         let elements = tensor.elements();
         let gradient = gradient.reshape([elements]) * self.scale;
-        let (mean, square) = match self.adam.moments.remove(&tensor.name) {
-            Some(Moments { mean, square }) => (mean, square),
-            None => (gradient.zeros_like(), gradient.zeros_like()),
+        let (mean, square, exact) = match self.adam.moments.remove(&tensor.name) {
+            Some(Moments { mean, square, exact }) => (mean, square, exact),
+            None => (gradient.zeros_like(), gradient.zeros_like(), None),
         };
         let mean = mean * beta1 + gradient.clone() * (1.0 - beta1);
         let square = square * beta2 + gradient.powf_scalar(2.0) * (1.0 - beta2);
@@ -171,17 +193,20 @@ impl TensorMapper for Update<'_> {
         };
         let divisor = square.clone().sqrt() / correct_square.sqrt() + epsilon;
         let mut change = mean.clone() / divisor / correct_mean;
-        self.adam.moments.insert(tensor.name.clone(), Moments { mean, square });
-        param.map(|value| {
+        let mut moments = Moments { mean, square, exact: None };
+        let param = param.map(|value| {
             let value = value.inner();
-            let shape = value.dims();
-            let flat = value.reshape([elements]);
+            let (shape, dtype) = (value.dims(), precision(&value));
+            let flat = exact.clone().unwrap_or_else(|| value.reshape([elements]).cast(FloatDType::F32));
             if weight_decay > 0.0 && decays(&tensor.name) {
                 change = change.clone() + flat.clone() * weight_decay;
             }
             let moved = flat - change.clone() * self.rate;
-            Tensor::from_inner(moved.reshape(shape)).require_grad()
-        })
+            moments.exact = (dtype != FloatDType::F32).then(|| moved.clone());
+            Tensor::from_inner(moved.reshape(shape).cast(dtype)).require_grad()
+        });
+        self.adam.moments.insert(tensor.name, moments);
+        param
     }
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tasks::TaskModel;
 
-use crate::adam::AdamState;
+use crate::{adam::AdamState, precision::LossScale};
 
 /// The state of a run after a step.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +38,8 @@ pub struct Numbers {
     pub epochs: Vec<Epoch>,
     /// The best of them.
     pub best: Option<Best>,
+    /// What the loss is multiplied by, where it is.
+    pub loss_scale: Option<LossScale>,
     /// Times so far.
     pub measured: Measured,
 }
@@ -72,6 +74,8 @@ struct Body {
     adam_step: i32,
     /// Names and sizes of the optimiser's tensors, in the order of their values.
     moments: Vec<(String, usize)>,
+    /// The same of those whose exact values it keeps.
+    exact: Vec<(String, usize)>,
 }
 
 const KEY: &str = "checkpoint";
@@ -118,16 +122,19 @@ impl Checkpoint {
         let side =
             |side: usize| -> Vec<f32> { self.adam.moments.values().flat_map(|m| m[side].iter().copied()).collect() };
         let (means, squares) = (side(0), side(1));
-        let parts: [(&str, &[u8]); 4] = [
+        let exact: Vec<f32> = self.adam.exact.values().flatten().copied().collect();
+        let parts: [(&str, &[u8]); 5] = [
             ("now", &now),
             ("best", &best),
             ("means", bytemuck::cast_slice(&means)),
             ("squares", bytemuck::cast_slice(&squares)),
+            ("exact", bytemuck::cast_slice(&exact)),
         ];
         let body = serde_json::value::to_raw_value(&Body {
             numbers: self.numbers.clone(),
             adam_step: self.adam.step,
             moments: self.adam.moments.iter().map(|(name, m)| (name.clone(), m[0].len())).collect(),
+            exact: self.adam.exact.iter().map(|(name, values)| (name.clone(), values.len())).collect(),
         })?;
         let header = Header { checksum: checksum(&body, &parts), body };
         let views: Result<Vec<_>, _> = parts
@@ -145,24 +152,19 @@ impl Checkpoint {
         let header: Header = serde_json::from_str(document.context("it has no header")?)?;
         let part = |name| stored.tensor(name).map(|view| view.data());
         let (now, best, means, squares) = (part("now")?, part("best")?, part("means")?, part("squares")?);
-        let parts = [("now", now), ("best", best), ("means", means), ("squares", squares)];
+        let exact = part("exact")?;
+        let parts = [("now", now), ("best", best), ("means", means), ("squares", squares), ("exact", exact)];
         ensure!(checksum(&header.body, &parts) == header.checksum, "its contents do not match their checksum");
         let body: Body = serde_json::from_str(header.body.get())?;
-        let floats = |bytes: &[u8]| -> Vec<f32> { bytemuck::pod_collect_to_vec(bytes) };
-        let (means, squares) = (floats(means), floats(squares));
-        let mut start = 0;
-        let moments = body.moments.into_iter().map(|(name, size)| {
-            let range = start..start + size;
-            start += size;
-            let slice = |values: &[f32]| values.get(range.clone()).map(<[f32]>::to_vec);
-            Some((name, [slice(&means)?, slice(&squares)?]))
-        });
-        let moments = moments.collect::<Option<_>>().context("it has too few moments")?;
+        let (means, squares) = (named(&body.moments, means)?, named(&body.moments, squares)?);
+        let moments = means.into_iter().zip(squares.into_values());
+        let moments = moments.map(|((name, mean), square)| (name, [mean, square])).collect();
+        let exact = named(&body.exact, exact)?;
         Ok(Self {
             numbers: body.numbers,
             now: TaskFile::from_bytes(now)?,
             best: if best.is_empty() { None } else { Some(TaskFile::from_bytes(best)?) },
-            adam: AdamState { step: body.adam_step, moments },
+            adam: AdamState { step: body.adam_step, moments, exact },
         })
     }
 
@@ -176,6 +178,18 @@ impl Checkpoint {
             removed => removed,
         }
     }
+}
+
+/// Values by name, from names and sizes and all values end to end.
+fn named(sizes: &[(String, usize)], bytes: &[u8]) -> Result<BTreeMap<String, Vec<f32>>> {
+    let values: Vec<f32> = bytemuck::pod_collect_to_vec(bytes);
+    let mut start = 0;
+    let tensors = sizes.iter().map(|(name, size)| {
+        let tensor = values.get(start..start + size)?;
+        start += size;
+        Some((name.clone(), tensor.to_vec()))
+    });
+    tensors.collect::<Option<_>>().context("it has too few values")
 }
 
 fn checksum(body: &RawValue, parts: &[(&str, &[u8])]) -> String {

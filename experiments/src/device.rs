@@ -1,48 +1,468 @@
 //! The one place that maps a device's name to a Burn device.
 
-use std::{fmt, str::FromStr};
+use std::{
+    any::Any,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    str::FromStr,
+    sync::Mutex,
+};
 
-use burn::tensor::Device;
+use anyhow::{Result, anyhow};
+#[cfg(any(feature = "wgpu", feature = "cuda", feature = "rocm"))]
+use burn::tensor::DeviceType;
+use burn::tensor::{Device, Tensor};
+use clap::Args;
 use serde::{Deserialize, Serialize};
 
-/// The devices of this build, with what they are.
-pub const DEVICES: [(&str, &str); 1] = [("flex", "CPU, all cores; always there")];
+use crate::precision::Precision;
 
-/// A device as named on the command line.
+/// A device as named on the command line, whether or not this build has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(try_from = "String", into = "String")]
 pub enum DeviceName {
-    /// The CPU.
+    /// The CPU; always there.
     Flex,
+    /// libtorch on the CPU.
+    Tch,
+    /// libtorch on a CUDA device.
+    TchCuda(usize),
+    /// The graphics adapter that the system prefers, or one by its number.
+    Wgpu(Option<usize>),
+    /// The preferred adapter, through Vulkan alone.
+    Vulkan,
+    /// The preferred adapter, through Metal alone.
+    Metal,
+    /// A CUDA device.
+    Cuda(usize),
+    /// A ROCm device.
+    Rocm(usize),
 }
 
-/// A name that is no device of this build.
+/// A device that cannot be had.
 #[derive(Debug, thiserror::Error)]
-#[error("unknown device `{0}`; this build has: flex (see `adapter-lab list devices`)")]
-pub struct UnknownDevice(String);
+pub enum DeviceError {
+    /// No device is called that.
+    #[error("unknown device `{0}`; there are flex, tch, tch:cuda:N, wgpu, wgpu:N, vulkan, metal, cuda:N and rocm:N")]
+    Unknown(String),
+    /// It was not built in.
+    #[error("device `{name}` is not in this build; build with `{}` (see docs/backends.md)", build_command(name.feature()))]
+    NotBuilt {
+        /// The device.
+        name: DeviceName,
+    },
+    /// It is not on this machine.
+    #[error("device `{name}` cannot be used: {reason} (`adapter-lab list devices` shows what was found)")]
+    NotFound {
+        /// The device.
+        name: DeviceName,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A device that failed in the middle of its work.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "device `{devices}` failed: {reason}; finished runs are kept, the same command goes on from the last checkpoint"
+)]
+pub struct DeviceFailed {
+    devices: String,
+    reason: String,
+}
+
+/// The command that builds a device in.
+fn build_command(feature: &str) -> String {
+    format!("cargo build --release --features {feature}")
+}
 
 impl FromStr for DeviceName {
-    type Err = UnknownDevice;
+    type Err = DeviceError;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        match name {
-            "flex" => Ok(DeviceName::Flex),
-            _ => Err(UnknownDevice(name.to_owned())),
+        let unknown = || DeviceError::Unknown(name.to_owned());
+        let number = |text: &str| text.parse::<usize>().map_err(|_| unknown());
+        match name.split(':').collect::<Vec<_>>()[..] {
+            ["flex"] => Ok(Self::Flex),
+            ["tch"] => Ok(Self::Tch),
+            ["tch", "cuda", n] => Ok(Self::TchCuda(number(n)?)),
+            ["wgpu"] => Ok(Self::Wgpu(None)),
+            ["wgpu", n] => Ok(Self::Wgpu(Some(number(n)?))),
+            ["vulkan"] => Ok(Self::Vulkan),
+            ["metal"] => Ok(Self::Metal),
+            ["cuda", n] => Ok(Self::Cuda(number(n)?)),
+            ["rocm", n] => Ok(Self::Rocm(number(n)?)),
+            _ => Err(unknown()),
         }
     }
 }
 
 impl fmt::Display for DeviceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad("flex")
+        let numbered = |name: &str, n: &usize| format!("{name}:{n}");
+        let name = match self {
+            Self::Flex => "flex".to_owned(),
+            Self::Tch => "tch".to_owned(),
+            Self::TchCuda(n) => numbered("tch:cuda", n),
+            Self::Wgpu(None) => "wgpu".to_owned(),
+            Self::Wgpu(Some(n)) => numbered("wgpu", n),
+            Self::Vulkan => "vulkan".to_owned(),
+            Self::Metal => "metal".to_owned(),
+            Self::Cuda(n) => numbered("cuda", n),
+            Self::Rocm(n) => numbered("rocm", n),
+        };
+        f.pad(&name)
     }
 }
 
+impl TryFrom<String> for DeviceName {
+    type Error = DeviceError;
+
+    fn try_from(name: String) -> Result<Self, Self::Error> {
+        name.parse()
+    }
+}
+
+impl From<DeviceName> for String {
+    fn from(name: DeviceName) -> Self {
+        name.to_string()
+    }
+}
+
+/// The CPU.
+pub fn cpu() -> Device {
+    Device::flex()
+}
+
 impl DeviceName {
-    /// Opens the device.
-    pub fn open(self) -> Device {
+    /// The Cargo feature that builds it in.
+    fn feature(self) -> &'static str {
         match self {
-            DeviceName::Flex => Device::flex(),
+            Self::Flex => "flex",
+            Self::Tch | Self::TchCuda(_) => "tch",
+            Self::Wgpu(_) | Self::Vulkan | Self::Metal => "wgpu",
+            Self::Cuda(_) => "cuda",
+            Self::Rocm(_) => "rocm",
         }
+    }
+
+    /// Opens the device, and lets it compute something to see that it can.
+    ///
+    /// # Errors
+    /// If it is not in this build, or not on this machine.
+    pub fn open(self) -> Result<Device, DeviceError> {
+        /// A graphics adapter can be opened once in a process.
+        static OPEN: Mutex<Vec<(DeviceName, Device)>> = Mutex::new(Vec::new());
+        let mut open = OPEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some((_, device)) = open.iter().find(|(name, _)| *name == self) {
+            return Ok(device.clone());
+        }
+        let not_found = |reason| DeviceError::NotFound { name: self, reason };
+        let opened = catch_unwind(|| {
+            let device = self.find()?;
+            let four = (Tensor::<1>::ones([2], &device) * 2.0).sum().into_scalar::<f32>();
+            match four == 4.0 {
+                true => Ok(device),
+                false => Err(not_found(format!("it computes 2 + 2 = {four}"))),
+            }
+        });
+        let device = opened.unwrap_or_else(|panic| Err(not_found(panic_text(&*panic).to_owned())))?;
+        open.push((self, device.clone()));
+        Ok(device)
+    }
+
+    fn find(self) -> Result<Device, DeviceError> {
+        match self {
+            Self::Flex => Ok(cpu()),
+            #[cfg(feature = "tch")]
+            Self::Tch | Self::TchCuda(_) => Ok(tch::find(self)),
+            #[cfg(feature = "wgpu")]
+            Self::Wgpu(_) | Self::Vulkan | Self::Metal => {
+                wgpu::find(self).map_err(|reason| DeviceError::NotFound { name: self, reason })
+            }
+            #[cfg(feature = "cuda")]
+            Self::Cuda(n) => Ok(Device::cuda(n)),
+            #[cfg(feature = "rocm")]
+            Self::Rocm(n) => Ok(Device::rocm(n)),
+            #[allow(unreachable_patterns)] // in a build that has them all
+            _ => Err(DeviceError::NotBuilt { name: self }),
+        }
+    }
+}
+
+/// libtorch leaves Burn with its next version: these are its last uses.
+#[cfg(feature = "tch")]
+#[allow(deprecated)]
+mod tch {
+    use burn::{
+        backend::{DispatchDevice, LibTorchDevice},
+        tensor::{Device, DeviceType},
+    };
+
+    use super::DeviceName;
+
+    pub fn find(name: DeviceName) -> Device {
+        match name {
+            DeviceName::TchCuda(n) => Device::libtorch_cuda(n),
+            _ => Device::libtorch(),
+        }
+    }
+
+    /// Numbers of the CUDA devices.
+    pub fn cuda() -> impl Iterator<Item = usize> {
+        let devices = Device::enumerate(DeviceType::LibTorch).into_vec();
+        let is_cuda =
+            |device: &&Device| matches!(device.as_dispatch(), DispatchDevice::LibTorch(LibTorchDevice::Cuda(_)));
+        0..devices.iter().filter(is_cuda).count()
+    }
+}
+
+#[cfg(feature = "wgpu")]
+mod wgpu {
+    use burn::tensor::{Device, DeviceType, wgpu::WgpuBackend};
+
+    use super::DeviceName;
+
+    pub fn find(name: DeviceName) -> Result<Device, String> {
+        let api = match name {
+            DeviceName::Wgpu(Some(number)) => {
+                let found = Device::enumerate(DeviceType::Wgpu).into_vec();
+                let count = found.len();
+                let device = found.into_iter().nth(number);
+                return device.ok_or_else(|| format!("{count} graphics adapters were found, counted from 0"));
+            }
+            DeviceName::Vulkan => WgpuBackend::Vulkan,
+            DeviceName::Metal => WgpuBackend::Metal,
+            _ => WgpuBackend::Auto,
+        };
+        let driver = "is the driver installed? Mesa's software renderer is enough: `mesa-vulkan-drivers` on Debian";
+        let options = Device::wgpu_options().graphics_api(api);
+        options.init().map_err(|error| format!("{error}; {driver}"))
+    }
+}
+
+/// A kind of device, for a list of them all.
+#[derive(Debug, Serialize)]
+pub struct DeviceKind {
+    /// What it is called, `N` being a number.
+    pub name: &'static str,
+    /// What it is.
+    pub what: &'static str,
+    /// Whether this build has it.
+    pub built: bool,
+    /// The command that builds it in, where it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub build: Option<String>,
+    /// Those on this machine, by name.
+    pub found: Vec<FoundDevice>,
+    /// Why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// A device on this machine.
+#[derive(Debug, Serialize)]
+pub struct FoundDevice {
+    /// What to call it.
+    pub name: DeviceName,
+    /// What it calls itself.
+    pub adapter: String,
+    /// Its memory in bytes, where it tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+}
+
+/// All kinds of devices, with those on this machine.
+pub fn device_kinds() -> Vec<DeviceKind> {
+    let kinds = [
+        ("flex", "the CPU, with fused operations", DeviceName::Flex),
+        ("tch", "libtorch on the CPU", DeviceName::Tch),
+        ("tch:cuda:N", "libtorch on an NVIDIA GPU", DeviceName::TchCuda(0)),
+        ("wgpu:N", "a GPU through Vulkan, Metal or DirectX", DeviceName::Wgpu(None)),
+        ("cuda:N", "an NVIDIA GPU", DeviceName::Cuda(0)),
+        ("rocm:N", "an AMD GPU", DeviceName::Rocm(0)),
+    ];
+    let kind = |(name, what, first): (_, _, DeviceName)| {
+        let built = first.is_built();
+        let (found, problem) = match catch_unwind(|| first.found()) {
+            Ok(found) if found.is_empty() && built => (found, Some("no device or no driver was found".to_owned())),
+            Ok(found) => (found, None),
+            Err(panic) => (Vec::new(), Some(panic_text(&*panic).to_owned())),
+        };
+        let build = (!built).then(|| build_command(first.feature()));
+        DeviceKind { name, what, built, build, found, problem }
+    };
+    kinds.into_iter().map(kind).collect()
+}
+
+impl DeviceName {
+    fn is_built(self) -> bool {
+        let features = [
+            ("flex", true),
+            ("tch", cfg!(feature = "tch")),
+            ("wgpu", cfg!(feature = "wgpu")),
+            ("cuda", cfg!(feature = "cuda")),
+            ("rocm", cfg!(feature = "rocm")),
+        ];
+        features.contains(&(self.feature(), true))
+    }
+
+    /// Those of its kind on this machine; nothing, if this build does not have it.
+    fn found(self) -> Vec<FoundDevice> {
+        match self {
+            Self::Flex => vec![found_cpu(self)],
+            #[cfg(feature = "tch")]
+            Self::Tch => vec![found_cpu(self)],
+            #[cfg(feature = "tch")]
+            Self::TchCuda(_) => tch::cuda().map(|n| found(Self::TchCuda(n), "CUDA".to_owned())).collect(),
+            #[cfg(feature = "wgpu")]
+            Self::Wgpu(_) => enumerated(DeviceType::Wgpu, |n| Self::Wgpu(Some(n))),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(_) => enumerated(DeviceType::Cuda, Self::Cuda),
+            #[cfg(feature = "rocm")]
+            Self::Rocm(_) => enumerated(DeviceType::Rocm, Self::Rocm),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn found_cpu(name: DeviceName) -> FoundDevice {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    FoundDevice { memory_bytes: crate::memory::total(), ..found(name, format!("CPU with {threads} threads")) }
+}
+
+fn found(name: DeviceName, adapter: String) -> FoundDevice {
+    FoundDevice { name, adapter, memory_bytes: None }
+}
+
+/// What Burn finds of a kind.
+#[cfg(any(feature = "wgpu", feature = "cuda", feature = "rocm"))]
+fn enumerated(kind: DeviceType, name: fn(usize) -> DeviceName) -> Vec<FoundDevice> {
+    let adapter = |device: &Device| device.identity().map_or("unknown".to_owned(), |identity| identity.name);
+    let devices = Device::enumerate(kind).into_vec();
+    devices.iter().enumerate().map(|(number, device)| found(name(number), adapter(device))).collect()
+}
+
+/// Where to compute.
+#[derive(Args, Clone, Debug, Serialize, Deserialize)]
+pub struct DeviceArgs {
+    /// Where to compute (see `list devices`)
+    #[arg(long, env = "ADAPTER_LAB_DEVICE", default_value_t = DeviceName::Flex)]
+    pub device: DeviceName,
+}
+
+/// Where to compute, and how precisely.
+#[derive(Args, Clone, Debug, Serialize, Deserialize)]
+pub struct ComputeArgs {
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) device: DeviceArgs,
+    /// Precision of the network; normalisations, softmax, loss and optimiser are in f32
+    #[arg(long, value_enum, default_value_t = Precision::F32)]
+    pub dtype: Precision,
+}
+
+impl ComputeArgs {
+    /// Opens the device.
+    ///
+    /// # Errors
+    /// If it cannot be had, or cannot compute in this precision.
+    pub fn open(&self) -> Result<Device> {
+        let device = self.device.device.open()?;
+        self.dtype.check(&device)?;
+        Ok(device)
+    }
+}
+
+/// Where to train, and how precisely.
+#[derive(Args, Clone, Debug, Serialize, Deserialize)]
+pub struct TrainingPlace {
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) compute: ComputeArgs,
+    /// Several devices instead of one, divided by commas: each takes its share of every batch, gradients are averaged
+    #[arg(long, value_delimiter = ',', value_name = "DEVICE,…")]
+    pub devices: Vec<DeviceName>,
+}
+
+impl TrainingPlace {
+    /// All devices by name; the first holds the optimiser.
+    pub fn names(&self) -> Vec<DeviceName> {
+        if self.devices.is_empty() { vec![self.compute.device.device] } else { self.devices.clone() }
+    }
+
+    /// Opens all devices.
+    ///
+    /// # Errors
+    /// If one cannot be had, or cannot compute in this precision.
+    pub fn open(&self) -> Result<Vec<Device>> {
+        let devices: Vec<Device> = self.names().into_iter().map(DeviceName::open).collect::<Result<_, _>>()?;
+        devices.iter().try_for_each(|device| self.compute.dtype.check(device))?;
+        Ok(devices)
+    }
+
+    /// Runs `f`. Burn's devices panic where they fail: that becomes an error. The CPU does not fail; its panics are ours.
+    ///
+    /// # Errors
+    /// What `f` fails with, or [`DeviceFailed`].
+    pub fn guard<T>(&self, f: impl FnOnce() -> Result<T>) -> Result<T> {
+        catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
+            let reason = panic_text(&*panic).to_owned();
+            match self.names().iter().all(|name| *name == DeviceName::Flex) {
+                true => Err(anyhow!("a defect: {reason}")),
+                false => Err(DeviceFailed { devices: self.to_string(), reason }.into()),
+            }
+        })
+    }
+}
+
+impl fmt::Display for TrainingPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.names().iter().map(DeviceName::to_string).collect();
+        f.pad(&names.join(","))
+    }
+}
+
+/// What a panic said.
+pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason was given")
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    fn names_are_read_as_they_are_written(
+        #[values("flex", "tch", "tch:cuda:1", "wgpu", "wgpu:0", "vulkan", "metal", "cuda:3", "rocm:0")] name: &str,
+    ) {
+        assert_eq!(name.parse::<DeviceName>().unwrap().to_string(), name);
+    }
+
+    #[rstest]
+    fn other_names_are_refused(
+        #[values("", "gpu", "cuda", "cuda:", "cuda:-1", "cuda:0:1", "tch:0", "wgpu:x", "FLEX")] name: &str,
+    ) {
+        let error = name.parse::<DeviceName>().unwrap_err().to_string();
+        assert!(error.starts_with(&format!("unknown device `{name}`; there are flex, tch")), "{error}");
+    }
+
+    #[rstest]
+    #[cfg_attr(feature = "cuda", ignore = "it is in this build")]
+    fn what_is_not_built_in_says_how_to_build_it() {
+        let error = DeviceName::Cuda(0).open().unwrap_err().to_string();
+        assert!(error.contains("device `cuda:0` is not in this build"), "{error}");
+        assert!(error.contains("`cargo build --release --features cuda`"), "{error}");
+    }
+
+    #[test]
+    fn the_cpu_is_always_there() {
+        DeviceName::Flex.open().unwrap();
+        let kinds = device_kinds();
+        assert!(kinds[0].built && kinds[0].found.len() == 1);
+        assert!(kinds.iter().all(|kind| kind.built == kind.build.is_none()));
     }
 }

@@ -224,7 +224,7 @@ impl Executed {
     /// Removes the adapters of every finished run; what was done before is read again.
     fn ablate(&mut self, workplace: &Workplace, runs: &[RunConfig]) -> Result<()> {
         let store = RunStore::new(&workplace.runs);
-        let mut runner = workplace.runner();
+        let mut runner = workplace.runner()?;
         for (&number, record) in &self.runs {
             ensure!(!stopped(), "interrupted; run the same command again to go on");
             let (config, path) = (&runs[number], store.folder(&record.id).join("ablation.json"));
@@ -251,7 +251,7 @@ impl Executed {
 
     /// Learns the tasks one after the other, once for each method.
     fn stream(&mut self, workplace: &Workplace, runs: &[RunConfig]) -> Result<()> {
-        let mut runner = workplace.runner();
+        let mut runner = workplace.runner()?;
         let method = |run: &RunConfig| RunConfig { task: String::new(), epochs: 0, ..run.clone() };
         let mut methods: Vec<RunConfig> = Vec::new();
         for run in runs {

@@ -7,7 +7,7 @@ use clap::{Args, builder::RangedU64ValueParser};
 
 use crate::{
     backbones::CacheArgs,
-    device::DeviceName,
+    device::TrainingPlace,
     execution::Setting,
     experiment::{Scale, Tasks},
     layers,
@@ -31,9 +31,8 @@ pub struct ExperimentArgs {
     files: TaskFiles,
     #[command(flatten)]
     cache: CacheArgs,
-    /// Where to compute (see `list devices`)
-    #[arg(long, env = "ADAPTER_LAB_DEVICE", default_value_t = DeviceName::Flex)]
-    device: DeviceName,
+    #[command(flatten)]
+    place: TrainingPlace,
     /// Seconds between two checkpoints of a run
     #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
     checkpoint_every: f64,
@@ -54,7 +53,7 @@ impl ExperimentArgs {
         Ok(Workplace {
             files: self.files.clone(),
             cache: self.cache.clone(),
-            device: self.device,
+            place: self.place.clone(),
             runs,
             checkpoint_every: Duration::try_from_secs_f64(self.checkpoint_every).context("--checkpoint-every")?,
             quiet: self.json,

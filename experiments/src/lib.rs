@@ -24,9 +24,12 @@ mod experiment_args;
 mod layers;
 mod memory;
 mod options;
+mod parity;
+mod precision;
 mod pretraining;
 mod profile;
 mod progress;
+mod replicas;
 mod run_config;
 mod run_store;
 mod runner;
@@ -45,24 +48,29 @@ pub use backbones::CacheArgs;
 pub use checkpoint::{Checkpoint, Numbers};
 pub use commands::{Cli, run};
 pub use dashboard::Dashboard;
-pub use device::{DEVICES, DeviceName, UnknownDevice};
+pub use device::{
+    ComputeArgs, DeviceArgs, DeviceError, DeviceFailed, DeviceKind, DeviceName, FoundDevice, TrainingPlace,
+    device_kinds, panic_text,
+};
 pub use execution::{Ended, Executed, Failure, Plan, Setting, run_all};
 pub use experiment::{Experiment, Grid, Kind, PRESETS, Scale, Tasks};
 pub use layers::Keys;
 pub use memory::keep_what_is_freed;
 pub use options::{Options, Sites};
+pub use parity::{Deviation, Parity, Tolerance, Traces, parity};
+pub use precision::{LossScale, Precision};
 pub use pretraining::{PretrainConfig, pretrain};
 pub use profile::{Profile, Settings, UnknownProfile};
 pub use progress::{Progress, ProgressLine, Show};
 pub use run_config::{BURN_VERSION, NUMERICS, RunConfig};
-pub use run_store::{Busy, Found, OpenRun, RunStore};
+pub use run_store::{Begun, Busy, Found, OpenRun, RunStore};
 pub use runner::{Ran, Runner};
 pub use schedule::Schedule;
 pub use step_log::StepLine;
 pub use stream::stream;
 pub use sweep::{Report, Workplace};
 pub use task_args::{Labels, TaskFiles};
-pub use trainer::{Course, Interrupted, Keep, Lessons, Safety, Step, Trained, Watch, train};
+pub use trainer::{Course, Interrupted, Keep, Lessons, Safety, Step, Trained, Watch, train, train_on};
 
 /// The README's code is compiled and run with the tests.
 #[cfg(doctest)]

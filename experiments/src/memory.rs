@@ -29,6 +29,11 @@ pub fn keep_what_is_freed() {
     }
 }
 
+/// All memory, in bytes.
+pub fn total() -> Option<u64> {
+    kilobytes("/proc/meminfo", "MemTotal:")
+}
+
 /// Memory that is free for more, in bytes.
 pub fn free() -> Option<u64> {
     kilobytes("/proc/meminfo", "MemAvailable:")

@@ -1,21 +1,37 @@
 //! Runs on disk: each in a folder named by its id, finished once and for all, or to be gone on with.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
 
 use adapter_core::{TaskFile, write_atomically};
-use analysis::{RunRecord, SCHEMA};
+use analysis::{Move, RunRecord, SCHEMA};
 use anyhow::{Context, Result, ensure};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::Checkpoint;
+use crate::{checkpoint::Checkpoint, run_config::RunConfig};
 
 /// A folder of runs.
 #[derive(Clone, Debug)]
 pub struct RunStore {
     folder: PathBuf,
+}
+
+/// A run as it was begun, and where it went on. It is kept beside the checkpoint.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Begun {
+    /// Its configuration.
+    pub config: RunConfig,
+    /// The backbone, as it was asked for.
+    pub backbone: String,
+    /// The task, as it was asked for.
+    pub task: String,
+    /// Everything else that decides it.
+    pub fingerprints: BTreeMap<String, String>,
+    /// Its moves from one device to another.
+    pub moves: Vec<Move>,
 }
 
 /// What a store knows of a run.
@@ -57,6 +73,16 @@ impl RunStore {
     /// If they are not there or damaged.
     pub fn trained(&self, id: &str) -> Result<TaskFile> {
         Ok(TaskFile::read(&self.folder.join(id).join("v.safetensors"))?)
+    }
+
+    /// A run as it was begun.
+    ///
+    /// # Errors
+    /// If there is no such run.
+    pub fn begun(&self, id: &str) -> Result<Begun> {
+        let (path, runs) = (self.folder.join(id).join(BEGUN), self.folder.display());
+        ensure!(path.is_file(), "there is no run `{id}` in {runs} that could be gone on with");
+        read_begun(&path)
     }
 
     /// Finds a run by its id and locks it, unless it is finished.
@@ -101,6 +127,14 @@ pub fn write_json(path: &Path, document: &impl Serialize) -> Result<()> {
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// The file that says how a run was begun.
+const BEGUN: &str = "run.json";
+
+fn read_begun(path: &Path) -> Result<Begun> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("{}: not a run this program can read", path.display()))
+}
+
 fn read_record(folder: &Path) -> Result<Option<RunRecord>> {
     let path = folder.join("record.json");
     if !path.is_file() {
@@ -126,6 +160,21 @@ impl OpenRun {
     /// Where a line for each step is kept.
     pub fn steps_path(&self) -> PathBuf {
         self.folder.join("steps.jsonl")
+    }
+
+    /// Says that the run is now on `device`, after `step`: how it was begun, with all its moves.
+    ///
+    /// # Errors
+    /// If that cannot be kept.
+    pub fn begin(&self, new: Begun, device: &str, step: usize) -> Result<Begun> {
+        let path = self.folder.join(BEGUN);
+        let mut begun = if path.is_file() { read_begun(&path)? } else { new };
+        let before = begun.moves.last().map(|last| &last.to).or(begun.fingerprints.get("device"));
+        if let Some(from) = before.filter(|before| *before != device).cloned() {
+            begun.moves.push(Move { step, from, to: device.to_owned() });
+        }
+        write_json(&path, &begun)?;
+        Ok(begun)
     }
 
     /// The state to go on from, if the run was begun before.

@@ -25,22 +25,24 @@ use tasks::{
 use crate::{
     backbones::CacheArgs,
     checkpoint::Checkpoint,
-    device::DeviceName,
+    device::TrainingPlace,
     memory,
+    precision::Precision,
     progress::Progress,
     run_config::{BURN_VERSION, NUMERICS, RunConfig},
-    run_store::{Found, OpenRun, RunStore},
+    run_store::{Begun, Found, OpenRun, RunStore},
     step_log::StepLog,
     task_args::{TaskFiles, token_cache},
-    trainer::{Course, Keep, Lessons, Safety, Step, Watch, train},
+    trainer::{Course, Keep, Lessons, Safety, Step, Watch, train_on},
 };
 
 /// Runs configurations one after the other; what two of them share is loaded once.
 pub struct Runner<'a> {
     files: &'a TaskFiles,
     cache: &'a CacheArgs,
-    device_name: DeviceName,
-    device: Device,
+    place: &'a TrainingPlace,
+    /// Those of `place`; the first holds the optimiser.
+    devices: Vec<Device>,
     store: Option<RunStore>,
     checkpoint_every: Duration,
     backbone: Option<(String, Rc<Backbone>)>,
@@ -62,22 +64,26 @@ impl Ran {
     }
 }
 
+/// The fingerprint that a run may change on its way.
+const DEVICE: &str = "device";
+
 /// Steps between two measurements of how far each adapter is from the identity.
 const PROBE_EVERY: usize = 50;
 
 impl<'a> Runner<'a> {
     /// A runner that keeps its runs in `store`, if there is one.
-    pub fn new(files: &'a TaskFiles, cache: &'a CacheArgs, device: DeviceName, store: Option<RunStore>) -> Self {
-        Self {
-            files,
-            cache,
-            device_name: device,
-            device: device.open(),
-            store,
-            checkpoint_every: Duration::from_secs(60),
-            backbone: None,
-            data: None,
-        }
+    ///
+    /// # Errors
+    /// If a device cannot be had.
+    pub fn new(
+        files: &'a TaskFiles,
+        cache: &'a CacheArgs,
+        place: &'a TrainingPlace,
+        store: Option<RunStore>,
+    ) -> Result<Self> {
+        let devices = place.open()?;
+        let checkpoint_every = Duration::from_secs(60);
+        Ok(Self { files, cache, place, devices, store, checkpoint_every, backbone: None, data: None })
     }
 
     /// The same runner with another time between two checkpoints of a run.
@@ -87,7 +93,7 @@ impl<'a> Runner<'a> {
 
     /// Where it computes.
     pub fn device(&self) -> &Device {
-        &self.device
+        &self.devices[0]
     }
 
     /// The backbone called `name`.
@@ -95,7 +101,7 @@ impl<'a> Runner<'a> {
         match &self.backbone {
             Some((loaded, backbone)) if loaded == name => Ok(backbone.clone()),
             _ => {
-                let backbone = Rc::new(self.cache.load(name, &self.device)?);
+                let backbone = Rc::new(self.cache.load(name, self.device())?);
                 self.backbone = Some((name.to_owned(), backbone.clone()));
                 Ok(backbone)
             }
@@ -134,39 +140,76 @@ impl<'a> Runner<'a> {
 
     /// [`run`](Self::run) on a backbone that is at hand.
     pub fn run_on(&mut self, backbone: &Backbone, config: &RunConfig, progress: &mut Progress) -> Result<Ran> {
-        let data = self.data(&config.task)?;
-        let metric = Task::find(&config.task).ok().map(|task| task.metric);
+        let (data, asked) = (self.data(&config.task)?, config);
         let config = config.clone().for_data(&data, backbone);
         let fingerprints = self.fingerprints(&data, backbone)?;
-        let Value::Object(written) = serde_json::to_value(&config)? else { bail!("a configuration is an object") };
-        let identity = serde_json::to_vec(&(&written, &fingerprints))?;
+        let identity = serde_json::to_vec(&(serde_json::to_value(&config)?, &fingerprints))?;
         let id = blake3::hash(&identity).to_hex()[..16].to_owned();
-        let open = match self.store.as_ref().map(|store| store.open(&id)).transpose()? {
+        let (backbone_asked, task) = (asked.backbone.clone(), asked.task.clone());
+        let begun = Begun { config, backbone: backbone_asked, task, fingerprints, moves: Vec::new() };
+        self.place.guard(|| self.go_on(&id, begun, &data, backbone, progress))
+    }
+
+    /// Goes on with the run `id` of the store, on whatever device it was begun.
+    ///
+    /// # Errors
+    /// If there is no such run, or data, backbone or arithmetic are no longer what they were; and as [`run`](Self::run).
+    pub fn resume(&mut self, id: &str, progress: &mut Progress) -> Result<Ran> {
+        let begun = self.store.as_ref().context("a run is resumed from a store")?.begun(id)?;
+        let (backbone, data) = (self.backbone(&begun.backbone)?, self.data(&begun.task)?);
+        let ours = self.fingerprints(&data, &backbone)?;
+        let other = ours.iter().find(|(name, value)| *name != DEVICE && begun.fingerprints.get(*name) != Some(*value));
+        if let Some((name, _)) = other {
+            bail!("run {id} was begun with another {name}; it can only be begun anew");
+        }
+        self.place.guard(|| self.go_on(id, begun, &data, &backbone, progress))
+    }
+
+    /// Runs what was begun, from its last checkpoint.
+    fn go_on(
+        &self,
+        id: &str,
+        begun: Begun,
+        data: &TaskData,
+        backbone: &Backbone,
+        progress: &mut Progress,
+    ) -> Result<Ran> {
+        let open = match self.store.as_ref().map(|store| store.open(id)).transpose()? {
             Some(Found::Finished(record)) => return Ok(Ran { record: *record, file: None }),
             Some(Found::Open(open)) => Some(open),
             None => None,
         };
+        let resume = open.as_ref().map(OpenRun::checkpoint).transpose()?.flatten();
+        let done = resume.as_ref().map_or(0, |checkpoint| checkpoint.numbers.step);
+        let begun = match &open {
+            Some(open) => open.begin(begun, &self.place.to_string(), done)?,
+            None => begun,
+        };
+        let Begun { config, fingerprints, moves, .. } = begun;
+        let metric = Task::find(&config.task).ok().map(|task| task.metric);
+        let Value::Object(written) = serde_json::to_value(&config)? else { bail!("a configuration is an object") };
 
-        let mut prepared = Prepared::new(&data, &config, backbone, &self.token_cache())?;
+        let mut prepared = Prepared::new(data, &config, backbone, &self.token_cache())?;
         let metric = metric.unwrap_or(prepared.metric);
 
         // w is shared; v is new, and only v is trained.
-        let training = self.device.clone().autodiff();
+        let training: Vec<Device> = self.devices.iter().map(|device| device.clone().autodiff()).collect();
+        let device = &training[0];
         let (init, hidden) = (Init::new(config.seed), backbone.config.hidden_size);
         let adapter = config.adapter.as_ref();
         let bert = backbone.bert.clone().train();
-        let bert = bert.insert(|place| adapter.and_then(|adapter| adapter.init(place, hidden, init, &training)));
+        let bert = bert.insert(|place| adapter.and_then(|adapter| adapter.init(place, hidden, init, device)));
         let input = match (prepared.kind, config.settings.pooler_head) {
             (TaskKind::Span, _) => HeadInput::Tokens,
             (_, true) => HeadInput::Pooler,
             (_, false) => HeadInput::Cls,
         };
-        let head = Head::new(hidden, prepared.outputs, input, init, &training);
+        let head = Head::new(hidden, prepared.outputs, input, init, device);
         let head = head.with_dropout(config.settings.head_dropout);
         let model = config.tuning.apply(TaskModel::new(bert, head)?);
         let count = ParamCount::of(&model, config.tuning);
         if config.cache_prefix {
-            prepared = prepared.with_prefix(&model, &config, &backbone.config, &self.device)?;
+            prepared = prepared.with_prefix(&model, &config, &backbone.config, self.device())?;
         }
         let info = TaskInfo {
             task: prepared.task.clone(),
@@ -181,15 +224,14 @@ impl<'a> Runner<'a> {
 
         let (train_set, validation) = (&prepared.train, &prepared.validation);
         let lessons = Lessons { train: train_set, validation, metric, network: &backbone.config };
-        let resume = open.as_ref().map(OpenRun::checkpoint).transpose()?.flatten();
-        if let Some(checkpoint) = &resume {
-            progress.note(&format!("run {id} goes on after step {}", checkpoint.numbers.step));
+        if done > 0 {
+            progress.note(&format!("run {id} goes on after step {done}"));
         }
-        let done = resume.as_ref().map_or(0, |checkpoint| checkpoint.numbers.step);
         let log = open.as_ref().map(|open| StepLog::open(open.steps_path(), done)).transpose()?;
         // What is measured goes into the log, or onto a screen.
         let probes = config.adapter.is_some() && (log.is_some() || progress.shows_deviations());
-        let course = Course { probe_every: probes.then_some(PROBE_EVERY), ..config.course() };
+        let precision = self.place.compute.dtype;
+        let course = Course { probe_every: probes.then_some(PROBE_EVERY), precision, ..config.course() };
         let mut write = |checkpoint: &Checkpoint| match &open {
             Some(open) => checkpoint.write(&open.checkpoint_path()),
             None => Ok(()),
@@ -197,17 +239,17 @@ impl<'a> Runner<'a> {
         let keep = open.as_ref().map(|_| Keep { every: self.checkpoint_every, write: &mut write });
         let safety = Safety { resume, keep, stop: Some(stop_on_ctrl_c()) };
         let mut watchers = Watchers { progress, log };
-        let trained = train(model, &info, &lessons, &course, &training, safety, &mut watchers)?;
+        let trained = train_on(model, &info, &lessons, &course, &training, safety, &mut watchers)?;
 
         let mut test = BTreeMap::new();
         if let Some(set) = &prepared.test {
-            let best = TaskModel::load(backbone, trained.file.clone(), &self.device)?;
-            let scores = set.evaluate(&best, &backbone.config, 2 * config.batch_size, &self.device)?;
+            let best = precision.of(TaskModel::load(backbone, trained.file.clone(), self.device())?);
+            let scores = set.evaluate(&best, &backbone.config, 2 * config.batch_size, self.device())?;
             test.extend(scores.into_iter().map(|(metric, score)| (metric.to_string(), score)));
         }
         let record = RunRecord {
             schema: SCHEMA,
-            id,
+            id: id.to_owned(),
             status: Status::Finished,
             config: written,
             software: BTreeMap::from([
@@ -215,6 +257,7 @@ impl<'a> Runner<'a> {
                 ("burn".to_owned(), BURN_VERSION.to_owned()),
             ]),
             fingerprints,
+            moves,
             params: Params {
                 trained: count.trained,
                 total: count.total,
@@ -246,15 +289,21 @@ impl<'a> Runner<'a> {
     /// Everything that decides a run beside its configuration.
     fn fingerprints(&self, data: &TaskData, backbone: &Backbone) -> Result<BTreeMap<String, String>> {
         let BertConfig { hidden_dropout_prob, attention_probs_dropout_prob, .. } = backbone.config;
-        Ok(BTreeMap::from([
+        let mut fingerprints = BTreeMap::from([
             // They decide training, but not what the network computes: no part of the backbone's own hash.
             ("dropout".to_owned(), format!("{hidden_dropout_prob} {attention_probs_dropout_prob}")),
             ("backbone".to_owned(), backbone.id().hash),
             ("data".to_owned(), data.fingerprint()),
             ("tokenizer".to_owned(), backbone.tokenizer.hash()?),
-            ("device".to_owned(), self.device_name.to_string()),
+            (DEVICE.to_owned(), self.place.to_string()),
             ("numerics".to_owned(), NUMERICS.to_string()),
-        ]))
+        ]);
+        // Runs in f32 are called what they were before there was anything else.
+        let precision = self.place.compute.dtype;
+        if precision != Precision::F32 {
+            fingerprints.insert("dtype".to_owned(), precision.to_string());
+        }
+        Ok(fingerprints)
     }
 }
 
@@ -282,6 +331,7 @@ impl RunConfig {
             evaluate_every: self.evaluate_every,
             patience: self.patience,
             probe_every: None,
+            precision: Precision::F32,
         }
     }
 }

@@ -9,7 +9,7 @@ use burn::tensor::Device;
 use clap::Args;
 use tasks::{Dataset, Example, Prediction, TaskKind, TaskModel, TokenCache, outputs};
 
-use crate::{backbones::CacheArgs, device::DeviceName, task_args::token_cache};
+use crate::{backbones::CacheArgs, device::ComputeArgs, task_args::token_cache};
 
 /// Which saved v, and how to run it.
 #[derive(Args, Clone, Debug)]
@@ -28,9 +28,8 @@ pub struct SavedArgs {
     /// Longest sequence in tokens [default: as in training]
     #[arg(long, value_name = "TOKENS")]
     pub max_length: Option<usize>,
-    /// Where to compute (see `list devices`)
-    #[arg(long, env = "ADAPTER_LAB_DEVICE", default_value_t = DeviceName::Flex)]
-    pub device: DeviceName,
+    #[command(flatten)]
+    pub compute: ComputeArgs,
 }
 
 /// A model ready to predict.
@@ -53,11 +52,12 @@ impl SavedArgs {
     pub fn load(&self) -> Result<Saved> {
         let file = TaskFile::read(&self.adapter)?;
         let info = file.info.clone();
-        let device = self.device.open();
+        let device = self.compute.open()?;
         let name = self.backbone.clone().unwrap_or_else(|| info.backbone.name.clone());
         let backbone = self.cache.load(&name, &device)?;
         let model = TaskModel::load(&backbone, file, &device)
             .with_context(|| format!("cannot use {} with backbone `{}`", self.adapter.display(), backbone.name))?;
+        let model = self.compute.dtype.of(model);
         Ok(Saved {
             kind: info.kind.parse()?,
             info,

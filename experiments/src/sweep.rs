@@ -4,7 +4,6 @@ use std::{
     collections::VecDeque,
     fs,
     io::{BufRead, BufReader, Write},
-    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc::channel},
@@ -18,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     backbones::CacheArgs,
-    device::DeviceName,
+    device::{DeviceFailed, TrainingPlace},
     progress::Progress,
     run_config::RunConfig,
     run_store::{Busy, RunStore},
@@ -35,7 +34,7 @@ pub struct Workplace {
     /// Where backbones are kept.
     pub cache: CacheArgs,
     /// Where to compute.
-    pub device: DeviceName,
+    pub place: TrainingPlace,
     /// The folder of the runs.
     pub runs: PathBuf,
     /// Time between two checkpoints of a run.
@@ -62,9 +61,12 @@ pub type Report<'a> = dyn FnMut(usize, Result<&RunRecord, &str>) + Send + 'a;
 
 impl Workplace {
     /// A runner for this place.
-    pub fn runner(&self) -> Runner<'_> {
-        let store = RunStore::new(&self.runs);
-        Runner::new(&self.files, &self.cache, self.device, Some(store)).with_checkpoints_every(self.checkpoint_every)
+    ///
+    /// # Errors
+    /// If its devices cannot be had.
+    pub fn runner(&self) -> Result<Runner<'_>> {
+        let runner = Runner::new(&self.files, &self.cache, &self.place, Some(RunStore::new(&self.runs)))?;
+        Ok(runner.with_checkpoints_every(self.checkpoint_every))
     }
 
     /// Runs all of `runs` with `jobs` processes, and tells `report` of each when it is over. A run that another process has
@@ -74,10 +76,12 @@ impl Workplace {
     /// If the runs were interrupted, or no process can be started.
     pub fn run_all(&self, runs: &[RunConfig], jobs: usize, report: &mut Report<'_>) -> Result<()> {
         stop_on_ctrl_c();
+        // Said before any process begins.
+        self.place.open()?;
         if jobs > 1 {
             return self.run_in_processes(runs, jobs, report);
         }
-        let mut runner = self.runner();
+        let mut runner = self.runner()?;
         let mut queue: VecDeque<usize> = (0..runs.len()).collect();
         while let Some(number) = queue.pop_front() {
             let config = &runs[number];
@@ -169,18 +173,16 @@ pub fn when_free<T>(mut run: impl FnMut() -> Result<T>) -> Result<T> {
     }
 }
 
-/// Runs one configuration; nothing that goes wrong, a panic included, ends the process.
+/// Runs one configuration; nothing that goes wrong, a panic included, ends the process. A device that failed is not tried
+/// with further runs.
 fn attempt(runner: &mut Runner<'_>, config: &RunConfig, progress: &mut Progress) -> Outcome {
-    match catch_unwind(AssertUnwindSafe(|| runner.run(config, progress))) {
-        Ok(Ok(ran)) => Outcome::Finished(Box::new(ran.record)),
-        Ok(Err(error)) if error.is::<Interrupted>() => Outcome::Interrupted(format!("{error:#}")),
-        Ok(Err(error)) if error.is::<Busy>() => Outcome::Busy(format!("{error:#}")),
-        Ok(Err(error)) => Outcome::Failed(format!("{error:#}")),
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-            Outcome::Failed(format!("a defect: {}", text.unwrap_or("unknown")))
+    match runner.run(config, progress) {
+        Ok(ran) => Outcome::Finished(Box::new(ran.record)),
+        Err(error) if error.is::<Interrupted>() || error.is::<DeviceFailed>() => {
+            Outcome::Interrupted(format!("{error:#}"))
         }
+        Err(error) if error.is::<Busy>() => Outcome::Busy(format!("{error:#}")),
+        Err(error) => Outcome::Failed(format!("{error:#}")),
     }
 }
 
@@ -266,7 +268,7 @@ pub fn work(orders: impl BufRead + Send + 'static, mut answers: impl Write) -> R
     });
     let Ok(first) = received.recv() else { return Ok(()) };
     let workplace: Workplace = serde_json::from_str(&first)?;
-    let mut runner = workplace.runner();
+    let mut runner = workplace.runner()?;
     stop_on_ctrl_c();
     for order in received {
         let config: RunConfig = serde_json::from_str(&order)?;

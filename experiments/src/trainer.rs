@@ -11,13 +11,16 @@ use analysis::{Best, Epoch, Measured};
 use anyhow::{Result, bail, ensure};
 use bert_backbone::{BertConfig, PackedBatch};
 use burn::{module::Module, tensor::Device};
-use tasks::{BatchConfig, EvaluationSet, Metric, Prefetch, TaskModel, TrainingSet, epoch_batches};
+use rayon::prelude::*;
+use tasks::{BatchConfig, EvaluationSet, Metric, NumberedBatch, Prefetch, TaskModel, TrainingSet, epoch_batches};
 
 use crate::{
     adam::{Adam, StepGradients},
     checkpoint::{Checkpoint, Numbers},
     memory,
+    precision::Precision,
     profile::Settings,
+    replicas::Replicas,
 };
 
 /// How long, how fast and in what order.
@@ -41,6 +44,8 @@ pub struct Course {
     pub patience: Option<usize>,
     /// Steps between measurements of how far each insertion is from the identity; `None` measures nothing.
     pub probe_every: Option<usize>,
+    /// The numbers that the network computes with.
+    pub precision: Precision,
 }
 
 impl Course {
@@ -56,6 +61,7 @@ impl Course {
             evaluate_every: None,
             patience: None,
             probe_every: None,
+            precision: Precision::F32,
         }
     }
 }
@@ -173,15 +179,33 @@ impl<F: FnMut(&Step)> Watch for F {
 /// If there is nothing to train on, a sequence does not fit the network, the loss is not finite, or a checkpoint cannot be
 /// kept.
 pub fn train<I: Insertion>(
-    mut model: TaskModel<I>,
+    model: TaskModel<I>,
     info: &TaskInfo,
     lessons: &Lessons<'_>,
     course: &Course,
     device: &Device,
+    safety: Safety<'_>,
+    watch: &mut dyn Watch,
+) -> Result<Trained> {
+    train_on(model, info, lessons, course, std::slice::from_ref(device), safety, watch)
+}
+
+/// [`train`] on several devices: each takes its share of every batch, and their gradients are averaged. `model` is on the
+/// first, which also evaluates; running statistics of batch normalisation are those of its share.
+///
+/// # Errors
+/// As [`train`], and if there is no device.
+pub fn train_on<I: Insertion>(
+    model: TaskModel<I>,
+    info: &TaskInfo,
+    lessons: &Lessons<'_>,
+    course: &Course,
+    devices: &[Device],
     mut safety: Safety<'_>,
     watch: &mut dyn Watch,
 ) -> Result<Trained> {
-    let Course { settings, seed, accumulate, .. } = *course;
+    let Some((device, others)) = devices.split_first() else { bail!("there is no device to train on") };
+    let Course { settings, seed, accumulate, precision, .. } = *course;
     let (set, network) = (lessons.train, lessons.network);
     ensure!(course.epochs > 0 && !set.is_empty(), "nothing to train: no epochs or no examples");
     let lengths: Vec<usize> = (0..set.len()).map(|i| set.tokens.length(i)).collect();
@@ -190,39 +214,57 @@ pub fn train<I: Insertion>(
     let total = course.epochs * steps_of_epoch;
     let plain = device.clone().inner();
 
+    let mut model = precision.of(model);
     let mut adam = Adam::new(settings.adam);
     let mut best: Option<TaskFile> = None;
-    let mut run = Numbers::default();
+    let mut run = Numbers { loss_scale: precision.loss_scale(), ..Numbers::default() };
     if let Some(checkpoint) = safety.resume {
         checkpoint.check(&model, info, total)?;
-        model = checkpoint.now.apply(model, &info.backbone)?;
+        model = precision.of(checkpoint.now.apply(model, &info.backbone)?);
         adam = Adam::restore(settings.adam, checkpoint.adam, &plain);
         (run, best) = (checkpoint.numbers, checkpoint.best);
     }
+    let mut replicas = Replicas::new(&model, others);
     memory::forget_peak();
     let mut kept = Instant::now();
     while run.step < total && !run.patience_is_over(course.patience) {
         let epoch = run.step / steps_of_epoch;
         // A resumed run has taken some of the epoch's steps already.
         let plan = epoch_batches(&lengths, batches, epoch as u64).split_off(run.step % steps_of_epoch);
-        let divided: Vec<Vec<Vec<usize>>> = plan.iter().map(|examples| parts(examples, accumulate)).collect();
+        let count = accumulate.max(1) * devices.len();
+        let divided: Vec<Vec<Vec<usize>>> = plan.iter().map(|examples| parts(examples, count)).collect();
         let mut ready = Prefetch::start(set.tokens.clone(), divided.concat(), network.clone(), device.clone());
         for (examples, parts) in plan.iter().zip(&divided) {
             let started = Instant::now();
             let rate = settings.schedule.rate(course.learning_rate, run.step, total, settings.warmup);
-            let (mut gradients, mut loss, mut tokens) = (StepGradients::default(), 0.0, 0);
+            let mut batches = Vec::with_capacity(parts.len());
             for (part, batch) in ready.by_ref().take(parts.len()).enumerate() {
                 let mut batch = batch?;
-                let key = DropoutKey { seed, step: (run.step * accumulate + part) as u64 };
+                let key = DropoutKey { seed, step: (run.step * count + part) as u64 };
                 batch.packed = batch.packed.with_dropout(key);
-                let share = batch.examples.len() as f64 / examples.len() as f64;
-                let part_loss = set.loss(set.forward(&model, &batch), &batch);
-                loss += share * f64::from(part_loss.clone().into_scalar::<f32>());
-                tokens += batch.packed.tokens();
-                gradients.add(&model, &part_loss.backward(), share);
+                batches.push(batch);
             }
+            let tokens = batches.iter().map(|batch| batch.packed.tokens()).sum();
+            let scale = run.loss_scale.map_or(1.0, |scale| scale.factor);
+            let slopes = |model: &TaskModel<I>, batches: Vec<NumberedBatch>| {
+                let mut slopes = Slopes::default();
+                for batch in batches {
+                    let share = batch.examples.len() as f64 / examples.len() as f64;
+                    slopes.add(model, set, &batch, share, scale);
+                }
+                slopes
+            };
+            let Slopes { gradients, loss } = match others.is_empty() {
+                true => slopes(&model, batches),
+                false => on_all(&model, &replicas, batches, accumulate.max(1), &plain, &slopes),
+            };
             ensure!(loss.is_finite(), "the loss is {loss} at step {}: try a lower learning rate", run.step + 1);
-            model = adam.update(model, &gradients, rate);
+            let overflow = run.loss_scale.is_some() && !gradients.are_finite();
+            run.loss_scale = run.loss_scale.map(|scale| scale.after(overflow));
+            if !overflow {
+                model = adam.update(model, &gradients, rate);
+                replicas.follow(&model);
+            }
             let seconds = started.elapsed().as_secs_f64();
             run.count(loss, tokens, seconds);
             run.measured.peak_memory_bytes = run.measured.peak_memory_bytes.max(memory::peak());
@@ -265,6 +307,54 @@ pub fn train<I: Insertion>(
     measured.tokens_per_second = run.tokens as f64 / measured.training_seconds;
     let (Some(best), Some(file)) = (run.best, best) else { bail!("the checkpoint holds no best epoch") };
     Ok(Trained { file, epochs: run.epochs, best, measured })
+}
+
+/// The gradients of some of a step's examples, and their part of its loss.
+#[derive(Default)]
+struct Slopes {
+    gradients: StepGradients,
+    loss: f64,
+}
+
+impl Slopes {
+    /// Adds those of a batch that is this share of the step; the loss is multiplied by `scale` on its way.
+    fn add<I: Insertion>(
+        &mut self,
+        model: &TaskModel<I>,
+        set: &TrainingSet,
+        batch: &NumberedBatch,
+        share: f64,
+        scale: f64,
+    ) {
+        let loss = set.loss(set.forward(model, batch), batch);
+        self.loss += share * f64::from(loss.clone().into_scalar::<f32>());
+        let loss = if scale == 1.0 { loss } else { loss * scale };
+        self.gradients.add(model, &loss.backward(), share / scale);
+    }
+}
+
+/// The gradients of a step on all devices, each of which takes `each` of its batches; the sum is on `device`, the first.
+fn on_all<I: Insertion>(
+    model: &TaskModel<I>,
+    replicas: &Replicas<I>,
+    mut batches: Vec<NumberedBatch>,
+    each: usize,
+    device: &Device,
+    slopes: &(dyn Fn(&TaskModel<I>, Vec<NumberedBatch>) -> Slopes + Sync),
+) -> Slopes {
+    let mut take = || batches.drain(..each.min(batches.len())).collect::<Vec<_>>();
+    let mut work = vec![(model.clone(), take())];
+    for (device, copy) in replicas.copies() {
+        let mine = take().into_iter().map(|batch| batch.to_device(device));
+        work.push((copy.clone(), mine.collect()));
+    }
+    let done: Vec<Slopes> = work.into_par_iter().map(|(model, batches)| slopes(&model, batches)).collect();
+    // In the order of the devices: the sum does not depend on who was first.
+    done.into_iter().fold(Slopes::default(), |mut sum, part| {
+        sum.gradients.merge(part.gradients, device);
+        sum.loss += part.loss;
+        sum
+    })
 }
 
 /// A step's examples in at most `count` parts of nearly the same size.

@@ -1,7 +1,6 @@
 //! A run that is interrupted, killed or damaged: nothing is lost, and it ends as if nothing had happened.
 
 use std::{
-    collections::BTreeMap,
     fs,
     process::{Command, Stdio},
 };
@@ -9,9 +8,7 @@ use std::{
 mod common;
 
 use adapter_core::Tuning;
-use bert_backbone::RandomCheckpoint;
-use burn::tensor::Device;
-use common::{backbone, dataset, run};
+use common::{backbone, checkpoint_of, run, small_run};
 use experiments::{AdamState, Checkpoint, Found, Numbers, Profile, RunStore};
 use rstest::rstest;
 
@@ -26,27 +23,6 @@ fn finished(runs: &std::path::Path) -> (serde_json::Value, Vec<u8>) {
     (record, fs::read(folders[0].join("v.safetensors")).unwrap())
 }
 
-/// A command that trains on a small file in `folder`, and keeps the run in `runs` there.
-fn small_run(folder: &std::path::Path, runs: &str, options: &[&str]) -> Command {
-    let data = folder.join("dogs.csv");
-    if !data.exists() {
-        RandomCheckpoint::tiny().write(folder, &Device::flex()).unwrap();
-        let rows: String = dataset().train.iter().enumerate().map(|(i, e)| format!("{},{}\n", e.text, i % 2)).collect();
-        fs::write(&data, format!("text,label\n{}", rows.repeat(6))).unwrap();
-    }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
-    command.args(["train", "--task"]).arg(format!("file:{}", data.display())).arg("--backbone").arg(folder);
-    command.args(["--epochs", "3", "--batch-size", "8", "--lr", "1e-2", "--checkpoint-every", "0", "--json"]);
-    command.args(options).arg("--runs").arg(folder.join(runs)).env("ADAPTER_LAB_CACHE", folder.join("cache"));
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    command
-}
-
-fn checkpoint_of(runs: &std::path::Path) -> Option<std::path::PathBuf> {
-    let run = runs.read_dir().ok()?.next()?.ok()?.path();
-    Some(run.join("checkpoint.safetensors")).filter(|path| path.exists())
-}
-
 fn is_writing(runs: &std::path::Path) -> bool {
     let run = runs.read_dir().unwrap().next().unwrap().unwrap().path();
     run.read_dir().unwrap().flatten().any(|entry| entry.file_name().to_string_lossy().starts_with(".tmp"))
@@ -55,6 +31,8 @@ fn is_writing(runs: &std::path::Path) -> bool {
 #[rstest]
 #[case::adapters(&["--tuning", "adapters", "--adapter-size", "8"])]
 #[case::full(&["--tuning", "full", "--profile", "adapter-bert"])]
+#[case::half(&["--adapter-size", "8", "--dtype", "f16"])]
+#[case::two_devices(&["--adapter-size", "8", "--devices", "flex,flex"])]
 fn a_run_killed_again_and_again_ends_bit_for_bit_like_one_that_was_not(#[case] tuning: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let command = |runs: &str| small_run(folder.path(), runs, tuning);
@@ -137,7 +115,7 @@ fn a_changed_number_in_a_checkpoint_is_noticed() {
     let numbers =
         Numbers { step: 17, epochs: trained.epochs.clone(), best: Some(trained.best.clone()), ..Numbers::default() };
     let best = Some(trained.file.clone());
-    let kept = Checkpoint { numbers, now: trained.file, best, adam: AdamState { step: 17, moments: BTreeMap::new() } };
+    let kept = Checkpoint { numbers, now: trained.file, best, adam: AdamState { step: 17, ..AdamState::default() } };
     kept.write(&path).unwrap();
     assert_eq!(Checkpoint::read(&path).unwrap(), kept);
     let whole = fs::read(&path).unwrap();

@@ -63,6 +63,13 @@ pub struct NumberedBatch {
     pub packed: PackedBatch,
 }
 
+impl NumberedBatch {
+    /// The same batch on another device.
+    pub fn to_device(self, device: &Device) -> Self {
+        Self { packed: self.packed.to_device(device), ..self }
+    }
+}
+
 /// Makes batches on a thread of its own, a few ahead of whoever takes them.
 pub struct Prefetch {
     ready: Receiver<Result<NumberedBatch, BatchError>>,

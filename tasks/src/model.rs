@@ -4,12 +4,12 @@ use std::{fmt, str::FromStr};
 
 use adapter_core::{
     Adapter, AdapterConfigError, DropoutSite, Init, Insertion, Kind, Part, Place, Role, TaskFile, TaskFileError,
-    Tunable, Tuning,
+    Tunable, Tuning, precision,
 };
 use bert_backbone::{Backbone, Bert, PackedBatch, dropout, role};
 use burn::{
     module::{Module, Param},
-    tensor::{Device, Tensor},
+    tensor::{Device, FloatDType, Tensor},
 };
 
 use crate::{TaskKind, UnknownKind};
@@ -151,7 +151,7 @@ impl<I: Insertion> TaskModel<I> {
     /// One row of outputs for each sequence, or for each token if the head reads them all.
     ///
     /// # Shapes
-    /// - result: `[sequences or tokens, outputs]`
+    /// - result: `[sequences or tokens, outputs]`, in f32
     pub fn forward(&self, batch: &PackedBatch) -> Tensor<2> {
         self.forward_from(0, self.bert.embeddings.forward(batch), batch)
     }
@@ -162,6 +162,7 @@ impl<I: Insertion> TaskModel<I> {
     /// - `hidden`: `[tokens, hidden]`
     /// - result: `[sequences or tokens, outputs]`
     pub fn forward_from(&self, first: usize, hidden: Tensor<2>, batch: &PackedBatch) -> Tensor<2> {
+        let hidden = hidden.cast(precision(&self.head.weight.val()));
         let rows = match self.head.input {
             HeadInput::Tokens => self.bert.forward_from(first, hidden, batch),
             HeadInput::Cls | HeadInput::Pooler => self.bert.first_tokens_from(first, hidden, batch),
@@ -188,7 +189,8 @@ impl<I: Insertion> TaskModel<I> {
             _ => rows,
         };
         let mask = batch.dropout.map(|key| key.mask(DropoutSite::Head, self.head.dropout));
-        dropout(rows, mask).matmul(self.head.weight.val()) + self.head.bias.val().unsqueeze()
+        let outputs = dropout(rows, mask).matmul(self.head.weight.val()) + self.head.bias.val().unsqueeze();
+        outputs.cast(FloatDType::F32)
     }
 }
 

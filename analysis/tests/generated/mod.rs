@@ -103,6 +103,7 @@ impl Spec {
             status: Status::Finished,
             config,
             fingerprints: BTreeMap::from([("device".to_owned(), "flex".to_owned())]),
+            moves: Vec::new(),
             software: BTreeMap::from([("burn".to_owned(), "0.22.1".to_owned())]),
             params: Params {
                 trained: self.trained,

@@ -1,6 +1,10 @@
 //! Residual connection and normalisation: `LayerNorm(x + input)`.
 
-use burn::{nn::LayerNorm, tensor::Tensor};
+use adapter_core::precision;
+use burn::{
+    nn::LayerNorm,
+    tensor::{FloatDType, Tensor},
+};
 use rayon::prelude::*;
 
 use super::{
@@ -19,7 +23,11 @@ pub fn add_norm(x: Tensor<2>, input: Tensor<2>, norm: &LayerNorm, epsilon: f64) 
             let operation = AddNorm { rows: x.dims()[0], width: x.dims()[1], epsilon: epsilon as f32 };
             operation.apply([x.into(), input.into(), norm.gamma.val().into(), beta.val().into()])
         }
-        _ => norm.forward(x + input),
+        _ => {
+            let dtype = precision(&x);
+            let [x, input] = [x, input].map(|part| part.cast(FloatDType::F32));
+            norm.forward(x + input).cast(dtype)
+        }
     }
 }
 

@@ -1,31 +1,63 @@
-//! Dropout whose factors are hashed in parallel on the CPU device.
+//! Dropout whose factors are hashed in parallel where tensors lie in host memory.
 
-use adapter_core::DropoutMask;
+use adapter_core::{DropoutMask, precision};
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
+
+use super::{Rows, is_host};
 
 /// Elements that one thread hashes at a time; each element's factor is its own, so this changes no bit.
 const CHUNK: usize = 1 << 14;
 
 /// Multiplies `x` by `mask`; `None` (evaluation) leaves `x` as it is.
 ///
-/// This is the dropout to use in insertions and heads: fast on the CPU device, [`DropoutMask::apply`] on every other, and
-/// the same bits on both.
+/// This is the dropout to use in insertions and heads: fast on the CPU, [`DropoutMask::apply`] on every other device, and the
+/// same bits on all.
 pub fn dropout<const D: usize>(x: Tensor<D>, mask: Option<DropoutMask>) -> Tensor<D> {
-    let device = x.device();
-    match mask {
-        Some(mask) if !mask.keeps_everything() && super::is_flex(&device) => {
-            let shape = x.shape();
-            let mut factors = vec![0.0f32; shape.num_elements()];
-            factors.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, factors)| {
-                for (i, factor) in factors.iter_mut().enumerate() {
-                    *factor = mask.factor((chunk * CHUNK + i) as u32);
-                }
-            });
-            x.mul(Tensor::from_data(TensorData::new(factors, shape), &device))
+    let Some(mask) = mask.filter(|mask| !mask.keeps_everything()) else { return x };
+    if !is_host(&x.device()) {
+        return mask.apply(x);
+    }
+    let mut factors = vec![0.0f32; x.shape().num_elements()];
+    factors.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, factors)| {
+        for (i, factor) in factors.iter_mut().enumerate() {
+            *factor = mask.factor((chunk * CHUNK + i) as u32);
         }
-        Some(mask) => mask.apply(x),
-        None => x,
+    });
+    multiplied(x, factors)
+}
+
+/// [`dropout`] of some rows of a larger tensor, whose mask it is: `starts` has the index of each row's first element.
+pub fn dropout_rows(x: Tensor<2>, starts: &[u32], mask: Option<DropoutMask>) -> Tensor<2> {
+    let Some(mask) = mask.filter(|mask| !mask.keeps_everything()) else { return x };
+    if !is_host(&x.device()) {
+        return mask.apply_rows(x, starts);
+    }
+    let width = x.dims()[1] as u32;
+    let factors = starts.iter().flat_map(|start| (0..width).map(move |i| mask.factor(start + i)));
+    let factors = factors.collect();
+    multiplied(x, factors)
+}
+
+fn multiplied<const D: usize>(x: Tensor<D>, factors: Vec<f32>) -> Tensor<D> {
+    let factors = Tensor::<D>::from_data(TensorData::new(factors, x.shape()), &x.device()).cast(precision(&x));
+    x.mul(factors)
+}
+
+impl Rows {
+    /// Dropout of these rows of a packed batch.
+    ///
+    /// # Shapes
+    /// - `x`, result: `[rows, width]`
+    pub fn dropout(&self, x: Tensor<2>, mask: Option<DropoutMask>) -> Tensor<2> {
+        match self {
+            Rows::All(_) => dropout(x, mask),
+            Rows::First(boundaries) => {
+                let width = x.dims()[1];
+                let starts: Vec<u32> = boundaries[..self.len()].iter().map(|&row| (row * width) as u32).collect();
+                dropout_rows(x, &starts, mask)
+            }
+        }
     }
 }
 

@@ -17,7 +17,7 @@ mod tests;
 pub use add_norm::add_norm;
 pub use attention::attention;
 pub use bottleneck::insert;
-pub use dropout::dropout;
+pub use dropout::{dropout, dropout_rows};
 pub use feed_forward::feed_forward;
 pub use math::knows;
 pub use operation::is_fast;
@@ -26,9 +26,18 @@ pub use rows::Rows;
 use burn::{backend::DispatchDevice, module::Param, nn::Linear, tensor::Device, tensor::Tensor};
 use operation::Input;
 
-/// Whether `device` is the CPU device, whose tensors lie in this process's own memory.
+/// Whether `device` is the CPU device, which has the fused operations.
 fn is_flex(device: &Device) -> bool {
     matches!(device.clone().inner().as_dispatch(), DispatchDevice::Flex(_))
+}
+
+/// Whether tensors of `device` lie in this process's own memory, so that what is made here need not be sent far.
+fn is_host(device: &Device) -> bool {
+    match device.clone().inner().as_dispatch() {
+        #[cfg(feature = "tch")]
+        DispatchDevice::LibTorch(device) => *device == burn::backend::LibTorchDevice::Cpu,
+        device => matches!(device, DispatchDevice::Flex(_)),
+    }
 }
 
 /// A projection's weight and bias.

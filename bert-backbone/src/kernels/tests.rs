@@ -154,8 +154,20 @@ proptest! {
         let fast = attention.forward(x.clone(), kernels::Rows::All(batch.tokens()), &batch, 0);
         let fast = everything(attention, x, fast);
         let x = shape.x(&device);
-        let plain = attention.composed(x.clone(), &batch, 0);
+        let plain = attention.composed(x.clone(), kernels::Rows::All(batch.tokens()), &batch, 0);
         assert_close(&fast, &everything(attention, x, plain));
+    }
+
+    #[test]
+    fn attention_composed_for_the_first_tokens(shape in shapes()) {
+        let device = Device::flex().autodiff();
+        let (layer, batch) = (shape.layer(&device), shape.batch(&device));
+        let (attention, rows) = (&layer.attention, kernels::Rows::First(batch.shared_boundaries()));
+        let x = shape.x(&device);
+        let fast = everything(attention, x.clone(), attention.forward(x, rows.clone(), &batch, 0));
+        let x = shape.x(&device);
+        let plain = everything(attention, x.clone(), attention.composed(x, rows, &batch, 0));
+        assert_close(&fast, &plain);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::{
     ablation::ablate_spans,
     adam::{Adam, StepGradients},
     backbones::BackboneArgs,
-    device::DeviceName,
+    device::ComputeArgs,
     memory,
     profile::Profile,
     task_args::{TaskArgs, token_cache},
@@ -58,9 +58,8 @@ struct Repeats {
     /// Measurements; the median is given
     #[arg(long, default_value_t = 5, value_name = "N")]
     repeats: usize,
-    /// Where to compute
-    #[arg(long, default_value = "flex", env = "ADAPTER_LAB_DEVICE")]
-    device: DeviceName,
+    #[command(flatten)]
+    compute: ComputeArgs,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -72,7 +71,8 @@ struct Measurement<D> {
     bench: &'static str,
     #[serde(flatten)]
     details: D,
-    device: DeviceName,
+    #[serde(flatten)]
+    compute: ComputeArgs,
     threads: usize,
     median_seconds: f64,
     seconds: Vec<f64>,
@@ -99,7 +99,7 @@ impl Repeats {
         Ok(Measurement {
             bench,
             details,
-            device: self.device,
+            compute: self.compute.clone(),
             threads: rayon::current_num_threads(),
             median_seconds: seconds[seconds.len() / 2],
             seconds,
@@ -155,10 +155,12 @@ struct StepDetails {
 
 fn step(args: &StepArgs) -> Result<()> {
     let StepArgs { layers, hidden, heads, batch_size, length, .. } = *args;
-    let device = args.repeats.device.open().autodiff();
+    let device = args.repeats.compute.open()?.autodiff();
     let config = BertConfig { vocab_size: 30_522, ..BertConfig::new(hidden, layers, heads) };
     let tuning = parse_tuning(&args.tuning.tuning, args.tuning.k, layers)?;
-    let mut model = model(Bert::random(&config, Init::new(0), &device)?, 2, tuning, args.tuning.adapter_size, &device)?;
+    let bert = Bert::random(&config, Init::new(0), &device)?;
+    let precision = args.repeats.compute.dtype;
+    let mut model = precision.of(model(bert, 2, tuning, args.tuning.adapter_size, &device)?);
     let trained = ParamCount::of(&model, tuning).trained;
 
     // Any word pieces will do; these are not all the same.
@@ -179,6 +181,8 @@ fn step(args: &StepArgs) -> Result<()> {
         let loss = cross_entropy(model.forward(&batch), &classes);
         let gradients = StepGradients::of(&model, &loss.backward());
         model = adam.update(model.clone(), &gradients, 1e-4);
+        // Some devices only take down what is to be done.
+        device.sync().context("the device did not finish")?;
         Ok(0.0)
     };
     // The first step makes weights and Adam's memory.
@@ -310,7 +314,7 @@ struct EpochArgs {
 }
 
 fn epoch(args: &EpochArgs) -> Result<()> {
-    let plain = args.repeats.device.open();
+    let plain = args.repeats.compute.open()?;
     let device = plain.clone().autodiff();
     let texts = args.texts.load(&device)?;
     let Texts { network, bert, tokenizer, dataset, cache } = &texts;
@@ -377,7 +381,7 @@ struct AblateDetails {
 }
 
 fn ablate(args: &PassArgs) -> Result<()> {
-    let device = args.repeats.device.open();
+    let device = args.repeats.compute.open()?;
     let texts = args.texts.load(&device)?;
     let (network, layers) = (&texts.network, texts.network.num_hidden_layers);
     let tuning = Tuning::Adapters;
@@ -407,7 +411,7 @@ fn ablate(args: &PassArgs) -> Result<()> {
 }
 
 fn inference(args: &PassArgs) -> Result<()> {
-    let device = args.repeats.device.open();
+    let device = args.repeats.compute.open()?;
     let texts = args.texts.load(&device)?;
     let tuning = Tuning::Adapters;
     let model = model(texts.bert.clone(), texts.dataset.outputs(), tuning, args.adapter_size, &device)?;

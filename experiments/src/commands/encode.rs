@@ -11,7 +11,7 @@ use safetensors::{Dtype, tensor::TensorView};
 use serde::Serialize;
 
 use super::print;
-use crate::{backbones::BackboneArgs, device::DeviceName};
+use crate::{backbones::BackboneArgs, device::DeviceArgs};
 
 /// Encode a text, or a pair, with a backbone: input_ids, last_hidden_state and pooled as a safetensors file
 #[derive(Args, Debug)]
@@ -30,9 +30,8 @@ pub struct EncodeArgs {
     /// The file to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Where to compute (see `list devices`)
-    #[arg(long, env = "ADAPTER_LAB_DEVICE", default_value_t = DeviceName::Flex)]
-    device: DeviceName,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -49,7 +48,7 @@ struct Report {
 }
 
 pub fn run(args: &EncodeArgs) -> Result<()> {
-    let device = args.device.open();
+    let device = args.device.device.open()?;
     let backbone = args.backbone.load(&device)?;
     let longest = backbone.config.max_position_embeddings;
     let max_length = args.max_length.unwrap_or(longest);

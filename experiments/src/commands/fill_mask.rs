@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{print, table};
-use crate::{backbones::BackboneArgs, device::DeviceName};
+use crate::{backbones::BackboneArgs, device::DeviceArgs};
 
 /// Show the likeliest words for each [MASK] of a text
 #[derive(Args, Debug)]
@@ -20,9 +20,8 @@ pub struct FillMaskArgs {
     /// Number of candidates for each
     #[arg(long, default_value_t = 5, value_name = "N")]
     top: usize,
-    /// Where to compute (see `list devices`)
-    #[arg(long, env = "ADAPTER_LAB_DEVICE", default_value_t = DeviceName::Flex)]
-    device: DeviceName,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -36,7 +35,7 @@ struct Candidate {
 }
 
 pub fn run(args: &FillMaskArgs) -> Result<()> {
-    let device = args.device.open();
+    let device = args.device.device.open()?;
     let backbone = args.backbone.load(&device)?;
     let Some(head) = &backbone.masked_lm else {
         bail!(

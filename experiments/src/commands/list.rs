@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::{grouped, print, table};
 use crate::{
     backbones::CacheArgs,
-    device::{DEVICES, DeviceName},
+    device::{cpu, device_kinds},
     experiment::{Experiment, PRESETS, Scale, Tasks},
 };
 
@@ -39,7 +39,7 @@ enum What {
     Presets,
     /// Backbones known by name
     Backbones,
-    /// Devices of this build
+    /// Devices: those of this build, and what was found on this machine
     Devices,
 }
 
@@ -123,7 +123,7 @@ struct BackboneRow {
 
 fn backbones(args: &ListArgs) -> Result<()> {
     let fetcher = args.cache.fetcher();
-    let device = DeviceName::Flex.open();
+    let device = cpu();
     let mut list = Vec::new();
     for known in known_backbones() {
         list.push(BackboneRow {
@@ -162,17 +162,23 @@ fn backbones(args: &ListArgs) -> Result<()> {
     })
 }
 
-#[derive(Serialize)]
-struct DeviceRow {
-    name: &'static str,
-    what: &'static str,
-}
-
 fn devices(args: &ListArgs) -> Result<()> {
-    let list = DEVICES.map(|(name, what)| DeviceRow { name, what });
+    let list = device_kinds();
     print(&list, args.json, || {
-        let mut rows = vec![["name", "what"].map(str::to_owned).to_vec()];
-        rows.extend(list.iter().map(|row| vec![row.name.to_owned(), row.what.to_owned()]));
+        let mut rows = vec![["device", "what", "in this build", "on this machine"].map(str::to_owned).to_vec()];
+        for kind in &list {
+            let built = if kind.built { "yes" } else { "no" };
+            let memory = |bytes: Option<u64>| bytes.map_or(String::new(), |b| format!(", {:.1} GB", b as f64 / 1e9));
+            let mut found: Vec<String> = kind
+                .found
+                .iter()
+                .map(|device| format!("{}: {}{}", device.name, device.adapter, memory(device.memory_bytes)))
+                .collect();
+            found.extend(kind.problem.clone());
+            found.extend(kind.build.as_ref().map(|command| format!("build with `{command}`")));
+            rows.push(vec![kind.name.to_owned(), kind.what.to_owned(), built.to_owned(), found.join("; ")]);
+        }
         table(&rows)
+            + "\n`wgpu` takes the adapter that the system prefers; `vulkan` and `metal` insist on their interface.\n"
     })
 }

@@ -8,6 +8,7 @@ mod fetch;
 mod fill_mask;
 mod list;
 mod params;
+mod parity;
 mod predict;
 mod pretrain;
 mod report;
@@ -48,6 +49,7 @@ enum Command {
     Predict(predict::PredictArgs),
     Ablate(ablate::AblateArgs),
     Bench(bench::BenchArgs),
+    Parity(parity::ParityArgs),
     Fetch(fetch::FetchArgs),
     List(list::ListArgs),
 }
@@ -72,6 +74,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Command::Predict(args) => predict::run(&args),
         Command::Ablate(args) => ablate::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Parity(args) => parity::run(&args),
         Command::Fetch(args) => fetch::run(&args),
         Command::List(args) => list::run(&args),
     }

@@ -11,7 +11,7 @@ use tasks::{Head, HeadInput, TaskModel};
 use super::{grouped, print, table};
 use crate::{
     backbones::BackboneArgs,
-    device::DeviceName,
+    device::cpu,
     tuning_args::{TuningArgs, parse_tuning},
 };
 
@@ -54,7 +54,7 @@ pub fn run(args: &ParamsArgs) -> Result<()> {
     adapter.check(config.num_hidden_layers)?;
 
     // The model that would be trained; its tensors have shapes but no values yet.
-    let (init, device): (_, Device) = (Init::new(0), DeviceName::Flex.open());
+    let (init, device): (_, Device) = (Init::new(0), cpu());
     let mut bert = Bert::random(&config, init, &device)?;
     if !pooler {
         bert.pooler = None;

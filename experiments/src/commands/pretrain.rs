@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::print;
 use crate::{
-    device::DeviceName,
+    device::DeviceArgs,
     pretraining::{PretrainConfig, pretrain},
 };
 
@@ -40,9 +40,8 @@ pub struct PretrainArgs {
     /// Decides initial values and which tokens are hidden
     #[arg(long, default_value_t = PretrainConfig::default().seed)]
     seed: u64,
-    /// Where to compute (see `list devices`)
-    #[arg(long, env = "ADAPTER_LAB_DEVICE", default_value_t = DeviceName::Flex)]
-    device: DeviceName,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -61,7 +60,7 @@ pub fn run(args: &PretrainArgs) -> Result<()> {
     let &PretrainArgs { hidden, layers, heads, steps, batch_size, lr: learning_rate, seed, .. } = args;
     let config = PretrainConfig { hidden, layers, heads, steps, batch_size, learning_rate, seed };
     let (started, mut losses) = (Instant::now(), Vec::new());
-    pretrain(config, &args.out, &args.device.open(), |step, loss| {
+    pretrain(config, &args.out, &args.device.device.open()?, |step, loss| {
         losses.push(loss);
         if !args.json && step % 100 == 0 {
             let left = started.elapsed().as_secs_f64() / step as f64 * (steps - step) as f64;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use analysis::RunRecord;
+use analysis::{Move, RunRecord};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::Value;
@@ -10,13 +10,13 @@ use serde_json::Value;
 use super::print;
 use crate::{
     backbones::CacheArgs,
-    device::DeviceName,
+    device::TrainingPlace,
     layers,
     options::Options,
     profile::{Profile, Settings},
     progress::{Progress, Show},
     run_store::RunStore,
-    runner::Runner,
+    runner::{Ran, Runner},
     task_args::TaskFiles,
 };
 
@@ -29,12 +29,14 @@ pub struct TrainArgs {
     files: TaskFiles,
     #[command(flatten)]
     cache: CacheArgs,
-    /// Where to compute (see `list devices`)
-    #[arg(long, env = "ADAPTER_LAB_DEVICE", default_value_t = DeviceName::Flex)]
-    device: DeviceName,
+    #[command(flatten)]
+    place: TrainingPlace,
     /// Keep the run in this folder: a finished one is not run again, an interrupted one goes on
     #[arg(long, value_name = "DIR")]
     runs: Option<PathBuf>,
+    /// Go on with this run of --runs, on whatever device it was begun; everything else is taken from the run
+    #[arg(long, value_name = "ID", requires = "runs")]
+    resume: Option<String>,
     /// Seconds between two checkpoints of a run that is kept
     #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
     checkpoint_every: f64,
@@ -56,6 +58,16 @@ pub struct TrainArgs {
 }
 
 pub fn run(args: &TrainArgs) -> Result<()> {
+    if let Some(id) = &args.resume {
+        let flags = layers::flags(&args.options)?;
+        let given: Vec<_> = flags.keys().map(String::as_str).collect();
+        ensure!(given.is_empty(), "--resume takes everything from the run: leave out {}", given.join(", "));
+        let mut runner = args.runner()?;
+        let mut progress = Progress::of_run(args.progress, args.json, &format!("run {id}"))?;
+        let ran = runner.resume(id, &mut progress)?;
+        drop(progress);
+        return args.finish(&runner, &ran);
+    }
     let (defaults, environment) = (layers::defaults()?, layers::environment(layers::variables()?)?);
     let options = layers::options(&layers::merge(&[&defaults, &environment, &layers::flags(&args.options)?])?)?;
     if args.explain {
@@ -72,22 +84,32 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     if args.dry_run {
         return print(&config, args.json, || serde_json::to_string_pretty(&config).unwrap_or_default());
     }
-    let every = Duration::try_from_secs_f64(args.checkpoint_every).context("--checkpoint-every")?;
-    let store = args.runs.as_ref().map(RunStore::new);
-    let mut runner = Runner::new(&args.files, &args.cache, args.device, store).with_checkpoints_every(every);
+    let mut runner = args.runner()?;
     // Whatever can be wrong with data and backbone is said before a dashboard hides it.
     runner.backbone(&config.backbone)?;
     runner.data(&config.task)?;
     let mut progress = Progress::of_run(args.progress, args.json, &config.to_string())?;
     let ran = runner.run(&config, &mut progress)?;
     drop(progress);
-    if ran.was_finished() {
-        eprintln!("note: run {} is finished; its record is printed", ran.record.id);
+    args.finish(&runner, &ran)
+}
+
+impl TrainArgs {
+    fn runner(&self) -> Result<Runner<'_>> {
+        let every = Duration::try_from_secs_f64(self.checkpoint_every).context("--checkpoint-every")?;
+        let store = self.runs.as_ref().map(RunStore::new);
+        Ok(Runner::new(&self.files, &self.cache, &self.place, store)?.with_checkpoints_every(every))
     }
-    if let Some(path) = &args.save {
-        runner.trained(&ran)?.write(path)?;
+
+    fn finish(&self, runner: &Runner<'_>, ran: &Ran) -> Result<()> {
+        if ran.was_finished() {
+            eprintln!("note: run {} is finished; its record is printed", ran.record.id);
+        }
+        if let Some(path) = &self.save {
+            runner.trained(ran)?.write(path)?;
+        }
+        print(&ran.record, self.json, || text(&ran.record))
     }
-    print(&ran.record, args.json, || text(&ran.record))
 }
 
 /// Prints every setting that differs from the paper's.
@@ -135,6 +157,9 @@ fn text(record: &RunRecord) -> String {
     }
     for (metric, score) in &record.test {
         text += &format!("test {metric}: {score:.4}\n");
+    }
+    for Move { step, from, to } in &record.moves {
+        text += &format!("moved from {from} to {to} after step {step}\n");
     }
     let memory = record.measured.peak_memory_bytes.map(|bytes| format!(", {:.0} MB at most", bytes as f64 / 1e6));
     let memory = memory.unwrap_or_default();

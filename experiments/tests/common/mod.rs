@@ -2,17 +2,34 @@
 
 #![allow(dead_code)] // each test takes what it needs
 
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
 use adapter_core::{Adapter, AdapterConfig, Init, TaskInfo, Tuning};
-use bert_backbone::{Backbone, RandomCheckpoint};
+use bert_backbone::{Backbone, BertConfig, RandomCheckpoint};
 use burn::{module::Module, tensor::Device};
-use experiments::{Course, Lessons, Profile, Safety, Step, Trained, train};
+use experiments::{Course, Lessons, Profile, Safety, Step, Trained, train_on};
 use tasks::{
     Dataset, EvaluationSet, Example, Head, HeadInput, Metric, Target, TaskKind, TaskModel, TokenCache, TrainingSet,
 };
 
 pub fn backbone() -> Backbone {
+    written(RandomCheckpoint::tiny())
+}
+
+/// The same without dropout.
+pub fn dry_backbone() -> Backbone {
+    let tiny = RandomCheckpoint::tiny();
+    let config = BertConfig { hidden_dropout_prob: 0.0, attention_probs_dropout_prob: 0.0, ..tiny.config };
+    written(RandomCheckpoint { config, ..tiny })
+}
+
+fn written(checkpoint: RandomCheckpoint) -> Backbone {
     let folder = tempfile::tempdir().unwrap();
-    RandomCheckpoint::tiny().write(folder.path(), &Device::flex()).unwrap();
+    checkpoint.write(folder.path(), &Device::flex()).unwrap();
     Backbone::load(folder.path(), &Device::flex()).unwrap()
 }
 
@@ -46,7 +63,20 @@ pub fn run_course(
     seed: u64,
     change: impl FnOnce(Course) -> Course,
 ) -> Trained {
+    run_on(1, backbone, tuning, profile, seed, change)
+}
+
+/// The CPU as so many devices.
+pub fn run_on(
+    devices: usize,
+    backbone: &Backbone,
+    tuning: Tuning,
+    profile: Profile,
+    seed: u64,
+    change: impl FnOnce(Course) -> Course,
+) -> Trained {
     let device = Device::flex().autodiff();
+    let devices = vec![device.clone(); devices];
     let init = Init::new(seed);
     let adapter = AdapterConfig { init_std: profile.settings().init_std, ..AdapterConfig::new(8) };
     let bert = backbone.bert.clone().train().insert(|place| match tuning {
@@ -75,7 +105,28 @@ pub fn run_course(
     };
     let mut steps = Vec::new();
     let watch = &mut |step: &Step| steps.push(step.step);
-    let trained = train(model, &info, &lessons, &course, &device, Safety::default(), watch).unwrap();
+    let trained = train_on(model, &info, &lessons, &course, &devices, Safety::default(), watch).unwrap();
     assert!(steps.into_iter().eq(1..=trained.epochs.last().unwrap().steps));
     trained
+}
+
+/// A command that trains on a small file in `folder`, and keeps the run in `runs` there.
+pub fn small_run(folder: &Path, runs: &str, options: &[&str]) -> Command {
+    let data = folder.join("dogs.csv");
+    if !data.exists() {
+        RandomCheckpoint::tiny().write(folder, &Device::flex()).unwrap();
+        let rows: String = dataset().train.iter().enumerate().map(|(i, e)| format!("{},{}\n", e.text, i % 2)).collect();
+        fs::write(&data, format!("text,label\n{}", rows.repeat(6))).unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
+    command.args(["train", "--task"]).arg(format!("file:{}", data.display())).arg("--backbone").arg(folder);
+    command.args(["--epochs", "3", "--batch-size", "8", "--lr", "1e-2", "--checkpoint-every", "0", "--json"]);
+    command.args(options).arg("--runs").arg(folder.join(runs)).env("ADAPTER_LAB_CACHE", folder.join("cache"));
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+pub fn checkpoint_of(runs: &Path) -> Option<std::path::PathBuf> {
+    let run = runs.read_dir().ok()?.next()?.ok()?.path();
+    Some(run.join("checkpoint.safetensors")).filter(|path| path.exists())
 }

@@ -1,0 +1,88 @@
+//! Several devices, half precision, and a run that moves from one device to another: always the same lesson learnt.
+
+mod common;
+
+use std::{fs, process::Command};
+
+use adapter_core::{TaskFile, Tuning, visit_values};
+use bert_backbone::Backbone;
+use burn::tensor::Device;
+use common::{backbone, checkpoint_of, dry_backbone, run_course, run_on, small_run};
+use experiments::{Course, Precision, Profile};
+use rstest::rstest;
+use serde_json::Value;
+use tasks::TaskModel;
+
+/// All values of v.
+fn values(backbone: &Backbone, file: &TaskFile) -> Vec<f32> {
+    let model = TaskModel::load(backbone, file.clone(), &Device::flex()).unwrap();
+    let names: Vec<String> = file.info.tuning.trained(&model).into_iter().map(|tensor| tensor.name).collect();
+    let mut all = Vec::new();
+    visit_values(&model, |name| names.iter().any(|n| n == name), |_, values| all.extend(values));
+    all
+}
+
+fn short(course: Course) -> Course {
+    Course { epochs: 1, ..course }
+}
+
+#[rstest]
+fn two_devices_train_as_one_does_with_the_whole_batch(
+    #[values(Tuning::Adapters, Tuning::FullFineTuning)] tuning: Tuning,
+) {
+    let backbone = dry_backbone();
+    let one = run_course(&backbone, tuning, Profile::Paper, 0, short);
+    let two = run_on(2, &backbone, tuning, Profile::Paper, 0, short);
+    assert!((one.epochs[0].loss - two.epochs[0].loss).abs() < 1e-5, "{:?} {:?}", one.epochs, two.epochs);
+    let (one, two) = (values(&backbone, &one.file), values(&backbone, &two.file));
+    let norm = |values: &mut dyn Iterator<Item = f32>| values.map(|value| value * value).sum::<f32>().sqrt();
+    let apart = norm(&mut one.iter().zip(&two).map(|(a, b)| a - b)) / norm(&mut one.iter().copied());
+    assert!(apart < 1e-3, "{apart}");
+}
+
+#[test]
+fn two_devices_give_the_bits_of_one_that_divides_its_batches() {
+    let backbone = backbone();
+    let two = run_on(2, &backbone, Tuning::Adapters, Profile::Paper, 0, short);
+    let one =
+        run_course(&backbone, Tuning::Adapters, Profile::Paper, 0, |course| Course { accumulate: 2, ..short(course) });
+    assert_eq!(two.file, one.file);
+}
+
+#[rstest]
+fn half_precision_learns_too(#[values(Precision::F16, Precision::Bf16)] precision: Precision) {
+    let trained = run_course(&backbone(), Tuning::Adapters, Profile::Paper, 0, |course| Course { precision, ..course });
+    assert!(trained.best.validation["accuracy"] > 0.95, "{:?}", trained.epochs);
+}
+
+#[test]
+fn a_run_moves_to_another_device_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = small_run(folder.path(), "runs", &["--adapter-size", "8"]).spawn().unwrap();
+    let checkpoint = loop {
+        if let Some(checkpoint) = checkpoint_of(&folder.path().join("runs")) {
+            break checkpoint;
+        }
+        assert!(child.try_wait().unwrap().is_none(), "the run ended before it could be stopped");
+    };
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let run = checkpoint.parent().unwrap();
+    let id = run.file_name().unwrap().to_str().unwrap();
+
+    let mut resume = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
+    resume.args(["train", "--resume", id, "--devices", "flex,flex", "--runs"]).arg(folder.path().join("runs"));
+    let output = resume.env("ADAPTER_LAB_CACHE", folder.path().join("cache")).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{errors}");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.contains("moved from flex to flex,flex after step"), "{printed}");
+
+    let record: Value = serde_json::from_str(&fs::read_to_string(run.join("record.json")).unwrap()).unwrap();
+    assert_eq!(record["fingerprints"]["device"], "flex");
+    let moves = record["moves"].as_array().unwrap();
+    assert_eq!(moves.len(), 1);
+    assert!(moves[0]["step"].as_u64().unwrap() > 0);
+    assert_eq!((&moves[0]["from"], &moves[0]["to"]), (&Value::from("flex"), &Value::from("flex,flex")));
+    assert_eq!(record["epochs"].as_array().unwrap().len(), 3);
+}
