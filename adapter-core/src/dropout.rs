@@ -110,8 +110,7 @@ impl DropoutMask {
         }
         let ([rows, width], device) = (x.dims(), x.device());
         let starts: Vec<i32> = starts.iter().map(|&start| start as i32).collect();
-        let options = TensorCreationOptions::new(device.clone()).with_dtype(DType::I32);
-        let starts = Tensor::<2, Int>::from_data(TensorData::new(starts, [rows, 1]), options);
+        let starts = Tensor::<2, Int>::from_data(TensorData::new(starts, [rows, 1]), integers(&device));
         let elements = starts + numbers(width, &device).reshape([1, width]);
         let factors = self.factors(elements.reshape([rows * width]));
         let factors = factors.cast(precision(&x)).reshape([rows, width]);
@@ -120,25 +119,33 @@ impl DropoutMask {
 
     /// The factors of `elements`, computed on their device by integer arithmetic; nothing is uploaded.
     ///
-    /// The bits are those of [`factor`](Self::factor) wherever 32-bit integer products wrap around.
+    /// The bits are those of [`factor`](Self::factor) wherever integer products wrap around.
     fn factors(self, elements: Tensor<1, Int>) -> Tensor<1> {
-        let signed = |bits: u32| bits as i32;
+        let wide = elements.dtype() == DType::I64;
+        let number = |bits: u32| if wide { i64::from(bits) } else { i64::from(bits as i32) };
+        let wrapped = |x: Tensor<1, Int>| if wide { x.bitwise_and_scalar(number(u32::MAX)) } else { x };
         // Right shifts of signed integers repeat the sign: mask it off.
         let shifted = |x: Tensor<1, Int>, by: u32| {
-            x.bitwise_right_shift_scalar(signed(by)).bitwise_and_scalar(signed(u32::MAX >> by))
+            x.bitwise_right_shift_scalar(number(by)).bitwise_and_scalar(number(u32::MAX >> by))
         };
-        let mut x = elements.bitwise_xor_scalar(signed(self.keys[0]));
-        x = x.clone().bitwise_xor(shifted(x, 16)).mul_scalar(signed(MIX[0]));
-        x = x.clone().bitwise_xor(shifted(x, 15)).bitwise_xor_scalar(signed(self.keys[1])).mul_scalar(signed(MIX[1]));
+        let mut x = elements.bitwise_xor_scalar(number(self.keys[0]));
+        x = wrapped(x.clone().bitwise_xor(shifted(x, 16)).mul_scalar(number(MIX[0])));
+        x = x.clone().bitwise_xor(shifted(x, 15)).bitwise_xor_scalar(number(self.keys[1]));
+        x = wrapped(x.mul_scalar(number(MIX[1])));
         x = x.clone().bitwise_xor(shifted(x, 16));
-        shifted(x, 32 - RESOLUTION).greater_equal_scalar(signed(self.dropped_below)).float().mul_scalar(self.scale)
+        shifted(x, 32 - RESOLUTION).greater_equal_scalar(number(self.dropped_below)).float().mul_scalar(self.scale)
     }
 }
 
-/// 0, 1, 2, … as 32-bit integers.
+/// 0, 1, 2, …
 fn numbers(count: usize, device: &Device) -> Tensor<1, Int> {
-    let options = TensorCreationOptions::new(device.clone()).with_dtype(DType::I32);
-    Tensor::arange(0..count as i64, options)
+    Tensor::arange(0..count as i64, integers(device))
+}
+
+/// 32-bit integers, or 64-bit ones where there are no others.
+fn integers(device: &Device) -> TensorCreationOptions {
+    let dtype = if device.supports_dtype(DType::I32) { DType::I32 } else { DType::I64 };
+    TensorCreationOptions::new(device.clone()).with_dtype(dtype)
 }
 
 #[cfg(test)]
@@ -202,7 +209,10 @@ mod tests {
             let x = Tensor::<2>::ones([37, 11], &Device::flex());
             let device: Vec<f32> = mask.apply(x).into_data().try_to_vec().unwrap();
             let host: Vec<f32> = (0..37 * 11).map(|element| mask.factor(element)).collect();
-            prop_assert_eq!(device, host);
+            prop_assert_eq!(&device, &host);
+            let options = TensorCreationOptions::new(Device::flex()).with_dtype(DType::I64);
+            let wide = mask.factors(Tensor::arange(0..37 * 11, options));
+            prop_assert_eq!(wide.into_data().try_to_vec::<f32>().unwrap(), host);
             let starts = [5, 1 << 20, 0];
             let rows: Vec<f32> = mask.apply_rows(Tensor::ones([3, 11], &Device::flex()), &starts).into_data().try_to_vec().unwrap();
             let host: Vec<f32> = starts.iter().flat_map(|start| (0..11).map(move |i| mask.factor(start + i))).collect();

@@ -32,6 +32,7 @@ fn is_flex(device: &Device) -> bool {
 }
 
 /// Whether tensors of `device` lie in this process's own memory, so that what is made here need not be sent far.
+#[cfg_attr(feature = "tch", allow(deprecated))] // libtorch leaves Burn with its next version
 fn is_host(device: &Device) -> bool {
     match device.clone().inner().as_dispatch() {
         #[cfg(feature = "tch")]
