@@ -458,6 +458,21 @@ mod tests {
         assert!(error.contains("`cargo build --release --features cuda`"), "{error}");
     }
 
+    #[rstest]
+    #[case(&[DeviceName::Wgpu(None)], "device `wgpu` failed: device lost; finished runs are kept")]
+    #[case(&[DeviceName::Cuda(0), DeviceName::Cuda(1)], "device `cuda:0,cuda:1` failed: device lost")]
+    #[case(&[DeviceName::Flex], "a defect: device lost")]
+    fn a_device_that_is_lost_in_the_middle_is_an_error(#[case] devices: &[DeviceName], #[case] message: &str) {
+        let device = DeviceArgs { device: DeviceName::Flex };
+        let compute = ComputeArgs { device, dtype: Precision::F32 };
+        let place = TrainingPlace { compute, devices: devices.to_vec() };
+        let error = place.guard(|| -> Result<()> { panic!("device {}", "lost") }).unwrap_err();
+        assert!(error.to_string().starts_with(message), "{error}");
+        assert_eq!(error.is::<DeviceFailed>(), devices != [DeviceName::Flex]);
+        // What fails without a panic stays what it is.
+        assert_eq!(place.guard(|| -> Result<()> { Err(anyhow!("no data")) }).unwrap_err().to_string(), "no data");
+    }
+
     #[test]
     fn the_cpu_is_always_there() {
         DeviceName::Flex.open().unwrap();

@@ -66,6 +66,21 @@ pub fn run_course(
     run_on(1, backbone, tuning, profile, seed, change)
 }
 
+/// What a file of this task says of itself.
+pub fn info(backbone: &Backbone, tuning: Tuning, adapter: &AdapterConfig) -> TaskInfo {
+    let dataset = dataset();
+    TaskInfo {
+        task: dataset.task,
+        kind: dataset.kind.to_string(),
+        labels: dataset.labels,
+        head: HeadInput::Cls.to_string(),
+        max_length: 32,
+        tuning,
+        adapter: (tuning == Tuning::Adapters).then(|| adapter.clone()),
+        backbone: backbone.id(),
+    }
+}
+
 /// The CPU as so many devices.
 pub fn run_on(
     devices: usize,
@@ -93,16 +108,7 @@ pub fn run_on(
         network: &backbone.config,
     };
     let course = change(Course { batch_size: 8, ..Course::new(profile.settings(), 1e-2, 6, seed) });
-    let info = TaskInfo {
-        task: dataset.task.clone(),
-        kind: dataset.kind.to_string(),
-        labels: dataset.labels.clone(),
-        head: HeadInput::Cls.to_string(),
-        max_length: 32,
-        tuning,
-        adapter: (tuning == Tuning::Adapters).then(|| adapter.clone()),
-        backbone: backbone.id(),
-    };
+    let info = info(backbone, tuning, &adapter);
     let mut steps = Vec::new();
     let watch = &mut |step: &Step| steps.push(step.step);
     let trained = train_on(model, &info, &lessons, &course, &devices, Safety::default(), watch).unwrap();
