@@ -2,7 +2,8 @@
 """Runs ours and PyTorch's alternately, in one go, and prints the ratio of their medians (below 1: ours is faster).
 
     python3 benches/against_pytorch.py --peer DIR [--python PYTHON] [--lab target/release/adapter-lab] [--rounds 3]
-                                       [--only step,epoch,inference] [--backbone minilm-l6 --weights DIR --data-dir DIR]
+                                       [--only step,epoch,inference] [--device flex]
+                                       [--backbone minilm-l6 --weights DIR --data-dir DIR]
 
 DIR holds the peer's scripts: step.py, train.py and infer.py, each a few lines on torch 2.9.0 and adapters 1.3.0, which
 PYTHON must have. `--weights` is the folder of the same backbone for PyTorch; `--data-dir` holds glue_data/. Attention is
@@ -30,6 +31,7 @@ parser.add_argument("--python", default="python3")
 parser.add_argument("--lab", default="target/release/adapter-lab")
 parser.add_argument("--rounds", type=int, default=3)
 parser.add_argument("--only", default="step,epoch,inference")
+parser.add_argument("--device", default="flex", help="where ours computes")
 parser.add_argument("--backbone", default="minilm-l6")
 parser.add_argument("--weights")
 parser.add_argument("--data-dir")
@@ -47,7 +49,7 @@ def run(command):
 
 
 def ours(*arguments):
-    output, memory = run([args.lab, "bench", *arguments, "--json"])
+    output, memory = run([args.lab, "bench", *arguments, "--device", args.device, "--json"])
     return json.loads(output)["median_seconds"], memory
 
 

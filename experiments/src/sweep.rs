@@ -201,6 +201,8 @@ impl Worker {
         let mut child = Command::new(program)
             .arg("work")
             .env("RAYON_NUM_THREADS", threads.to_string())
+            // libtorch counts its threads itself.
+            .env("OMP_NUM_THREADS", threads.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log_file)
