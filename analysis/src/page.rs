@@ -97,7 +97,11 @@ impl Page<'_> {
             .collect();
         let software =
             runs.iter().flat_map(|run| &run.record.software).map(|(name, version)| format!("{name} {version}"));
-        let devices = runs.iter().filter_map(|run| run.record.fingerprints.get("device").cloned());
+        let devices = runs.iter().filter_map(|run| {
+            let fingerprints = &run.record.fingerprints;
+            let device = fingerprints.get("device")?;
+            Some(fingerprints.get("dtype").map_or(device.clone(), |dtype| format!("{device} ({dtype})")))
+        });
         let planned: usize = experiments().map(|experiment| experiment.planned).sum();
         let failed: usize = experiments().map(|experiment| experiment.failed.len()).sum();
         let memory = runs.iter().filter_map(|run| run.record.measured.peak_memory_bytes).max();

@@ -28,6 +28,9 @@ pub struct RunRecord {
     /// Its moves from one device to another, if it was resumed elsewhere; it is then not the same to the bit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<Move>,
+    /// Steps that were not taken because their gradients overflowed half precision.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub skipped_steps: usize,
     /// Versions of what computed it.
     pub software: BTreeMap<String, String>,
     /// Parameters.
@@ -40,6 +43,10 @@ pub struct RunRecord {
     pub test: BTreeMap<String, f64>,
     /// Whatever depends on the clock or the host.
     pub measured: Measured,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A run that went on on another device.

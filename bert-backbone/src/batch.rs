@@ -209,7 +209,7 @@ impl PackedBatch {
     /// Makes attention scores to places without a token vanish in a softmax.
     ///
     /// # Shapes
-    /// - `scores`, result: `[sequences, heads, longest, longest]`
+    /// - `scores`, result: `[sequences, heads, asking, longest]`
     pub(crate) fn mask(&self, scores: Tensor<4>) -> Tensor<4> {
         match &self.padding {
             Some(padding) => {

@@ -75,6 +75,7 @@ struct Body {
     /// Names and sizes of the optimiser's tensors, in the order of their values.
     moments: Vec<(String, usize)>,
     /// The same of those whose exact values it keeps.
+    #[serde(default)]
     exact: Vec<(String, usize)>,
 }
 
@@ -108,7 +109,9 @@ impl Checkpoint {
         let trained = info.tuning.trained(model);
         let expected: BTreeMap<&str, usize> = trained.iter().map(|t| (t.name.as_str(), t.elements())).collect();
         let moments = self.adam.moments.iter();
-        let fits = moments.map(|(name, m)| (name.as_str(), m[0].len())).eq(expected);
+        // A run in half precision may not have taken a step yet.
+        let untouched = self.adam.step == 0 && self.adam.moments.is_empty();
+        let fits = untouched || moments.map(|(name, m)| (name.as_str(), m[0].len())).eq(expected);
         let Numbers { step, epochs, best, .. } = &self.numbers;
         let counted = *step <= total && epochs.last().map_or(0, |epoch| epoch.steps) <= *step;
         let has_best = best.is_some() == self.best.is_some() && best.is_some() != epochs.is_empty();
@@ -123,13 +126,15 @@ impl Checkpoint {
             |side: usize| -> Vec<f32> { self.adam.moments.values().flat_map(|m| m[side].iter().copied()).collect() };
         let (means, squares) = (side(0), side(1));
         let exact: Vec<f32> = self.adam.exact.values().flatten().copied().collect();
-        let parts: [(&str, &[u8]); 5] = [
+        let mut parts: Vec<(&str, &[u8])> = vec![
             ("now", &now),
             ("best", &best),
             ("means", bytemuck::cast_slice(&means)),
             ("squares", bytemuck::cast_slice(&squares)),
-            ("exact", bytemuck::cast_slice(&exact)),
         ];
+        if !exact.is_empty() {
+            parts.push(("exact", bytemuck::cast_slice(&exact)));
+        }
         let body = serde_json::value::to_raw_value(&Body {
             numbers: self.numbers.clone(),
             adam_step: self.adam.step,
@@ -152,14 +157,15 @@ impl Checkpoint {
         let header: Header = serde_json::from_str(document.context("it has no header")?)?;
         let part = |name| stored.tensor(name).map(|view| view.data());
         let (now, best, means, squares) = (part("now")?, part("best")?, part("means")?, part("squares")?);
-        let exact = part("exact")?;
-        let parts = [("now", now), ("best", best), ("means", means), ("squares", squares), ("exact", exact)];
+        let mut parts = vec![("now", now), ("best", best), ("means", means), ("squares", squares)];
+        let exact = part("exact").ok();
+        parts.extend(exact.map(|exact| ("exact", exact)));
         ensure!(checksum(&header.body, &parts) == header.checksum, "its contents do not match their checksum");
         let body: Body = serde_json::from_str(header.body.get())?;
         let (means, squares) = (named(&body.moments, means)?, named(&body.moments, squares)?);
         let moments = means.into_iter().zip(squares.into_values());
         let moments = moments.map(|((name, mean), square)| (name, [mean, square])).collect();
-        let exact = named(&body.exact, exact)?;
+        let exact = named(&body.exact, exact.unwrap_or_default())?;
         Ok(Self {
             numbers: body.numbers,
             now: TaskFile::from_bytes(now)?,

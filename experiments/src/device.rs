@@ -369,7 +369,7 @@ impl ComputeArgs {
     /// If it cannot be had, or cannot compute in this precision.
     pub fn open(&self) -> Result<Device> {
         let device = self.device.device.open()?;
-        self.dtype.check(&device)?;
+        self.dtype.check(self.device.device, &device)?;
         Ok(device)
     }
 }
@@ -380,7 +380,7 @@ pub struct TrainingPlace {
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) compute: ComputeArgs,
-    /// Several devices instead of one, divided by commas: each takes its share of every batch, gradients are averaged
+    /// Several devices instead of --device, divided by commas: each takes its share of every batch, gradients are averaged
     #[arg(long, value_delimiter = ',', value_name = "DEVICE,…")]
     pub devices: Vec<DeviceName>,
 }
@@ -396,9 +396,12 @@ impl TrainingPlace {
     /// # Errors
     /// If one cannot be had, or cannot compute in this precision.
     pub fn open(&self) -> Result<Vec<Device>> {
-        let devices: Vec<Device> = self.names().into_iter().map(DeviceName::open).collect::<Result<_, _>>()?;
-        devices.iter().try_for_each(|device| self.compute.dtype.check(device))?;
-        Ok(devices)
+        let open = |name: DeviceName| {
+            let device = name.open()?;
+            self.compute.dtype.check(name, &device)?;
+            Ok(device)
+        };
+        self.names().into_iter().map(open).collect()
     }
 
     /// Runs `f`. Burn's devices panic where they fail: that becomes an error. The CPU does not fail; its panics are ours.
@@ -409,7 +412,7 @@ impl TrainingPlace {
         catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
             let reason = panic_text(&*panic).to_owned();
             match self.names().iter().all(|name| *name == DeviceName::Flex) {
-                true => Err(anyhow!("a defect: {reason}")),
+                true => Err(anyhow!("a defect: {reason} (RUST_BACKTRACE=1 shows where)")),
                 false => Err(DeviceFailed { devices: self.to_string(), reason }.into()),
             }
         })

@@ -13,6 +13,7 @@ use tasks::TaskModel;
 
 use crate::{
     ablation::ablate_spans,
+    device::DeviceFailed,
     experiment::{Experiment, Grid, Kind, Scale, Tasks},
     layers::{self, Keys},
     run_config::RunConfig,
@@ -152,8 +153,8 @@ impl Plan {
         }
         match self.kind {
             Kind::Train => {}
-            Kind::Ablate => executed.ablate(workplace, &self.runs)?,
-            Kind::Stream => executed.stream(workplace, &self.runs)?,
+            Kind::Ablate => workplace.place.guard(|| executed.ablate(workplace, &self.runs))?,
+            Kind::Stream => workplace.place.guard(|| executed.stream(workplace, &self.runs))?,
         }
         let path = workplace.runs.join("experiments").join(format!("{}.json", self.experiment));
         write_json(&path, &executed.record(self))?;
@@ -235,7 +236,7 @@ impl Executed {
                     let backbone = runner.backbone(&config.backbone)?;
                     let file = store.trained(&record.id)?;
                     let (kind, task) = (file.info.kind.parse()?, file.info.task.clone());
-                    let model = TaskModel::load(&backbone, file, runner.device())?;
+                    let model = runner.precision().of(TaskModel::load(&backbone, file, runner.device())?);
                     let set = runner.validation(config, &backbone)?;
                     let batch_size = 2 * config.batch_size;
                     let ablation = ablate_spans(&model, &set, &backbone.config, batch_size, runner.device())?;
@@ -266,7 +267,7 @@ impl Executed {
                     write_json(&workplace.runs.join("streams").join(format!("{}.json", streamed.id)), &streamed)?;
                     self.streams.push(streamed);
                 }
-                Err(error) if error.is::<Interrupted>() => return Err(error),
+                Err(error) if error.is::<Interrupted>() || error.is::<DeviceFailed>() => return Err(error),
                 Err(error) => self.failed.push(Failure::new(&runs[0], &format!("its stream: {error:#}"))),
             }
         }

@@ -23,7 +23,10 @@ fn main() -> ExitCode {
     let error = match ended {
         Ok(Ok(())) => return ExitCode::SUCCESS,
         Ok(Err(error)) => format!("{error:#}"),
-        Err(panic) => format!("a defect: {} (RUST_BACKTRACE=1 shows where)", experiments::panic_text(&*panic)),
+        Err(panic) => format!(
+            "a defect, or a device that failed: {} (RUST_BACKTRACE=1 shows where)",
+            experiments::panic_text(&*panic)
+        ),
     };
     eprintln!("error: {error}");
     ExitCode::FAILURE

@@ -6,7 +6,7 @@ use adapter_core::{
     AdapterConfig, DropoutKey, DropoutSite, Init, Part, Tunable, Tuning, visit_gradients, visit_values,
 };
 use anyhow::Result;
-use bert_backbone::{Bert, BertConfig, Encoded, PackedBatch};
+use bert_backbone::{Bert, BertConfig, Encoded, PackedBatch, dropout};
 use burn::{
     module::Module,
     tensor::{Device, Tensor},
@@ -108,7 +108,10 @@ fn batch(config: &BertConfig) -> (Vec<Encoded>, Vec<usize>) {
 fn drops_as_the_host(device: &Device) -> bool {
     let (mask, elements) = (DropoutKey { seed: 7, step: 11 }.mask(DropoutSite::Embeddings, 0.1), 10_000);
     let host: Vec<f32> = (0..elements).map(|element| mask.factor(element)).collect();
-    floats(mask.apply(Tensor::<2>::ones([100, elements as usize / 100], device))) == host
+    let ones = Tensor::<2>::ones([100, 100], device);
+    let starts: Vec<u32> = (0..elements).step_by(100).collect();
+    let ways = [mask.apply(ones.clone()), mask.apply_rows(ones.clone(), &starts), dropout(ones, Some(mask))];
+    ways.into_iter().all(|dropped| floats(dropped) == host)
 }
 
 fn part(part: Part) -> String {
@@ -203,19 +206,27 @@ fn deviation(part: &str, reference: &Traces, other: &Traces) -> Deviation {
     for (_, a, b) in pairs(&reference.trained, &other.trained, part) {
         let square = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>().sqrt();
         let difference = square(&mut a.iter().zip(b).map(|(a, b)| f64::from(a - b)));
-        let relative = difference / square(&mut a.iter().map(|&a| f64::from(a)));
+        let relative = if a.len() == b.len() { difference } else { f64::NAN };
+        let relative = relative / square(&mut a.iter().map(|&a| f64::from(a)));
         deviation.trained_relative = largest(deviation.trained_relative, relative);
     }
     deviation
 }
 
-/// The tensors of a part on both devices.
+/// The tensors of a part on both devices; nothing, where the second has none.
 fn pairs<'a>(a: &'a Parts, b: &'a Parts, part: &str) -> impl Iterator<Item = (&'a str, &'a [f32], &'a [f32])> {
-    let of = |parts: &'a Parts| parts.get(part).map(Vec::as_slice).unwrap_or_default().iter();
-    of(a).zip(of(b)).map(|((name, a), (_, b))| (name.as_str(), a.as_slice(), b.as_slice()))
+    let of = |parts: &'a Parts| parts.get(part).map(Vec::as_slice).unwrap_or_default();
+    let (a, b) = (of(a), of(b));
+    a.iter().map(move |(name, a)| {
+        let b = b.iter().find(|(other, _)| other == name).map(|(_, b)| b.as_slice());
+        (name.as_str(), a.as_slice(), b.unwrap_or_default())
+    })
 }
 
 fn apart(a: &[f32], b: &[f32]) -> f64 {
+    if a.len() != b.len() {
+        return f64::NAN;
+    }
     a.iter().zip(b).map(|(a, b)| f64::from((a - b).abs())).fold(0.0, largest)
 }
 
@@ -254,6 +265,8 @@ mod tests {
     #[rstest]
     #[case::forward(|traces: &mut Traces| traces.forward.get_mut("layer  1").unwrap()[0].1[3] += 2e-4)]
     #[case::gradient(|traces: &mut Traces| traces.gradients.get_mut("layer  0").unwrap()[2].1[0] += 1.0)]
+    #[case::missing(|traces: &mut Traces| drop(traces.gradients.get_mut("layer  1").unwrap().pop()))]
+    #[case::part_missing(|traces: &mut Traces| drop(traces.trained.remove("the head")))]
     #[case::not_a_number(|traces: &mut Traces| traces.gradients.get_mut("the head").unwrap()[0].1[0] = f32::NAN)]
     #[case::trained(|traces: &mut Traces| traces.trained.get_mut("layer  0").unwrap()[0].1[0] += 10.0)]
     #[case::loss(|traces: &mut Traces| traces.losses[10] *= 1.002)]

@@ -11,6 +11,8 @@ use burn::{
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use crate::device::DeviceName;
+
 /// Precision of a network's weights and of what passes through it. Sums of normalisations and softmaxes, the loss and the
 /// optimiser are in f32 whatever it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -53,11 +55,8 @@ impl Precision {
     ///
     /// # Errors
     /// If it cannot.
-    pub fn check(self, device: &Device) -> Result<()> {
-        ensure!(
-            device.supports_dtype(self.dtype()),
-            "this device does not compute in {self}; leave out --dtype {self}"
-        );
+    pub fn check(self, name: DeviceName, device: &Device) -> Result<()> {
+        ensure!(device.supports_dtype(self.dtype()), "device `{name}` does not compute in {self}; use another --dtype");
         Ok(())
     }
 

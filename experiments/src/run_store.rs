@@ -169,6 +169,8 @@ impl OpenRun {
     pub fn begin(&self, new: Begun, device: &str, step: usize) -> Result<Begun> {
         let path = self.folder.join(BEGUN);
         let mut begun = if path.is_file() { read_begun(&path)? } else { new };
+        // Where nothing was kept, the run has not been.
+        begun.moves.retain(|earlier| earlier.step < step);
         let before = begun.moves.last().map(|last| &last.to).or(begun.fingerprints.get("device"));
         if let Some(from) = before.filter(|before| *before != device).cloned() {
             begun.moves.push(Move { step, from, to: device.to_owned() });

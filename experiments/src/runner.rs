@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use adapter_core::{Init, Insertion, ParamCount, TaskFile, TaskInfo};
+use adapter_core::{Init, InnerNorm, Insertion, ParamCount, TaskFile, TaskInfo};
 use analysis::{Params, RunRecord, SCHEMA, Status};
 use anyhow::{Context, Result, bail, ensure};
 use bert_backbone::{Backbone, BertConfig};
@@ -96,6 +96,11 @@ impl<'a> Runner<'a> {
         &self.devices[0]
     }
 
+    /// How precisely it computes.
+    pub fn precision(&self) -> Precision {
+        self.place.compute.dtype
+    }
+
     /// The backbone called `name`.
     pub fn backbone(&mut self, name: &str) -> Result<Rc<Backbone>> {
         match &self.backbone {
@@ -134,20 +139,27 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// If data or backbone cannot be used, another process has the run, or training fails.
     pub fn run(&mut self, config: &RunConfig, progress: &mut Progress) -> Result<Ran> {
-        let backbone = self.backbone(&config.backbone)?;
-        self.run_on(&backbone, config, progress)
+        self.place.guard(|| {
+            let backbone = self.backbone(&config.backbone)?;
+            self.run_on(&backbone, config, progress)
+        })
     }
 
     /// [`run`](Self::run) on a backbone that is at hand.
     pub fn run_on(&mut self, backbone: &Backbone, config: &RunConfig, progress: &mut Progress) -> Result<Ran> {
-        let (data, asked) = (self.data(&config.task)?, config);
-        let config = config.clone().for_data(&data, backbone);
-        let fingerprints = self.fingerprints(&data, backbone)?;
-        let identity = serde_json::to_vec(&(serde_json::to_value(&config)?, &fingerprints))?;
-        let id = blake3::hash(&identity).to_hex()[..16].to_owned();
-        let (backbone_asked, task) = (asked.backbone.clone(), asked.task.clone());
-        let begun = Begun { config, backbone: backbone_asked, task, fingerprints, moves: Vec::new() };
-        self.place.guard(|| self.go_on(&id, begun, &data, backbone, progress))
+        self.place.guard(|| {
+            let data = self.data(&config.task)?;
+            let begun = Begun {
+                config: config.clone().for_data(&data, backbone),
+                backbone: config.backbone.clone(),
+                task: config.task.clone(),
+                fingerprints: self.fingerprints(&data, backbone)?,
+                moves: Vec::new(),
+            };
+            let identity = serde_json::to_vec(&(serde_json::to_value(&begun.config)?, &begun.fingerprints))?;
+            let id = &blake3::hash(&identity).to_hex()[..16];
+            self.go_on(id, begun, &data, backbone, progress)
+        })
     }
 
     /// Goes on with the run `id` of the store, on whatever device it was begun.
@@ -155,14 +167,18 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// If there is no such run, or data, backbone or arithmetic are no longer what they were; and as [`run`](Self::run).
     pub fn resume(&mut self, id: &str, progress: &mut Progress) -> Result<Ran> {
-        let begun = self.store.as_ref().context("a run is resumed from a store")?.begun(id)?;
-        let (backbone, data) = (self.backbone(&begun.backbone)?, self.data(&begun.task)?);
-        let ours = self.fingerprints(&data, &backbone)?;
-        let other = ours.iter().find(|(name, value)| *name != DEVICE && begun.fingerprints.get(*name) != Some(*value));
-        if let Some((name, _)) = other {
-            bail!("run {id} was begun with another {name}; it can only be begun anew");
-        }
-        self.place.guard(|| self.go_on(id, begun, &data, &backbone, progress))
+        self.place.guard(|| {
+            let begun = self.store.as_ref().context("a run is resumed from a store")?.begun(id)?;
+            let (backbone, data) = (self.backbone(&begun.backbone)?, self.data(&begun.task)?);
+            let ours = self.fingerprints(&data, &backbone)?;
+            for name in ours.keys().chain(begun.fingerprints.keys()).filter(|name| *name != DEVICE) {
+                let said =
+                    |prints: &BTreeMap<String, String>| prints.get(name).map_or("f32", String::as_str).to_owned();
+                let (now, then) = (said(&ours), said(&begun.fingerprints));
+                ensure!(now == then, "run {id} was begun with another {name}: {then}, now {now}");
+            }
+            self.go_on(id, begun, &data, &backbone, progress)
+        })
     }
 
     /// Runs what was begun, from its last checkpoint.
@@ -174,6 +190,8 @@ impl<'a> Runner<'a> {
         backbone: &Backbone,
         progress: &mut Progress,
     ) -> Result<Ran> {
+        let batch_norm = begun.config.adapter.as_ref().is_some_and(|adapter| adapter.norm == InnerNorm::Batch);
+        ensure!(self.devices.len() == 1 || !batch_norm, "batch normalisation needs whole batches: use one device");
         let open = match self.store.as_ref().map(|store| store.open(id)).transpose()? {
             Some(Found::Finished(record)) => return Ok(Ran { record: *record, file: None }),
             Some(Found::Open(open)) => Some(open),
@@ -206,7 +224,8 @@ impl<'a> Runner<'a> {
         };
         let head = Head::new(hidden, prepared.outputs, input, init, device);
         let head = head.with_dropout(config.settings.head_dropout);
-        let model = config.tuning.apply(TaskModel::new(bert, head)?);
+        let precision = self.precision();
+        let model = precision.of(config.tuning.apply(TaskModel::new(bert, head)?));
         let count = ParamCount::of(&model, config.tuning);
         if config.cache_prefix {
             prepared = prepared.with_prefix(&model, &config, &backbone.config, self.device())?;
@@ -230,7 +249,6 @@ impl<'a> Runner<'a> {
         let log = open.as_ref().map(|open| StepLog::open(open.steps_path(), done)).transpose()?;
         // What is measured goes into the log, or onto a screen.
         let probes = config.adapter.is_some() && (log.is_some() || progress.shows_deviations());
-        let precision = self.place.compute.dtype;
         let course = Course { probe_every: probes.then_some(PROBE_EVERY), precision, ..config.course() };
         let mut write = |checkpoint: &Checkpoint| match &open {
             Some(open) => checkpoint.write(&open.checkpoint_path()),
@@ -258,6 +276,7 @@ impl<'a> Runner<'a> {
             ]),
             fingerprints,
             moves,
+            skipped_steps: trained.skipped_steps,
             params: Params {
                 trained: count.trained,
                 total: count.total,
@@ -299,7 +318,7 @@ impl<'a> Runner<'a> {
             ("numerics".to_owned(), NUMERICS.to_string()),
         ]);
         // Runs in f32 are called what they were before there was anything else.
-        let precision = self.place.compute.dtype;
+        let precision = self.precision();
         if precision != Precision::F32 {
             fingerprints.insert("dtype".to_owned(), precision.to_string());
         }

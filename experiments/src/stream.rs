@@ -116,6 +116,7 @@ impl Learnt {
         runner: &Runner<'_>,
     ) -> Result<Vec<Vec<f32>>> {
         let tokens = Arc::clone(self.validation.tokens());
-        Ok(outputs(model, &tokens, &backbone.config, self.batch_size, runner.device())?)
+        let model = runner.precision().of(model.clone());
+        Ok(outputs(&model, &tokens, &backbone.config, self.batch_size, runner.device())?)
     }
 }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     backbones::CacheArgs,
-    device::{DeviceFailed, TrainingPlace},
+    device::{DeviceFailed, TrainingPlace, panic_text},
     progress::Progress,
     run_config::RunConfig,
     run_store::{Busy, RunStore},
@@ -147,8 +147,10 @@ impl Workplace {
         let work = &work;
         thread::scope(|scope| {
             let jobs: Vec<_> = (0..jobs).map(|job| scope.spawn(move || work(job))).collect();
-            let ended: Vec<Result<()>> =
-                jobs.into_iter().map(|job| job.join().unwrap_or_else(|_| Err(anyhow!("a job failed")))).collect();
+            let ended: Vec<Result<()>> = jobs
+                .into_iter()
+                .map(|job| job.join().unwrap_or_else(|panic| Err(anyhow!("a job failed: {}", panic_text(&*panic)))))
+                .collect();
             ended.into_iter().collect()
         })
     }

@@ -86,6 +86,8 @@ pub struct Trained {
     pub epochs: Vec<Epoch>,
     /// The best one.
     pub best: Best,
+    /// Steps that were not taken because their gradients overflowed half precision.
+    pub skipped_steps: usize,
     /// Times and rates.
     pub measured: Measured,
 }
@@ -191,7 +193,8 @@ pub fn train<I: Insertion>(
 }
 
 /// [`train`] on several devices: each takes its share of every batch, and their gradients are averaged. `model` is on the
-/// first, which also evaluates; running statistics of batch normalisation are those of its share.
+/// first, which also evaluates. It must not normalise batches: they are no longer whole, and Burn's copies of a model share
+/// running statistics.
 ///
 /// # Errors
 /// As [`train`], and if there is no device.
@@ -260,6 +263,10 @@ pub fn train_on<I: Insertion>(
             };
             ensure!(loss.is_finite(), "the loss is {loss} at step {}: try a lower learning rate", run.step + 1);
             let overflow = run.loss_scale.is_some() && !gradients.are_finite();
+            ensure!(
+                !overflow || scale > 1.0,
+                "gradients overflow {precision} whatever the loss is scaled by: use bf16 or f32"
+            );
             run.loss_scale = run.loss_scale.map(|scale| scale.after(overflow));
             if !overflow {
                 model = adam.update(model, &gradients, rate);
@@ -306,7 +313,8 @@ pub fn train_on<I: Insertion>(
     let mut measured = run.measured;
     measured.tokens_per_second = run.tokens as f64 / measured.training_seconds;
     let (Some(best), Some(file)) = (run.best, best) else { bail!("the checkpoint holds no best epoch") };
-    Ok(Trained { file, epochs: run.epochs, best, measured })
+    let skipped_steps = run.loss_scale.map_or(0, |scale| scale.skipped);
+    Ok(Trained { file, epochs: run.epochs, best, skipped_steps, measured })
 }
 
 /// The gradients of some of a step's examples, and their part of its loss.

@@ -70,6 +70,13 @@ fn a_run_moves_to_another_device_and_says_so() {
     let run = checkpoint.parent().unwrap();
     let id = run.file_name().unwrap().to_str().unwrap();
 
+    // Another precision would be another run.
+    let mut half = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
+    half.args(["train", "--resume", id, "--dtype", "bf16", "--runs"]).arg(folder.path().join("runs"));
+    let refused = half.env("ADAPTER_LAB_CACHE", folder.path().join("cache")).output().unwrap();
+    let errors = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && errors.contains("was begun with another dtype: f32, now bf16"), "{errors}");
+
     let mut resume = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
     resume.args(["train", "--resume", id, "--devices", "flex,flex", "--runs"]).arg(folder.path().join("runs"));
     let output = resume.env("ADAPTER_LAB_CACHE", folder.path().join("cache")).output().unwrap();

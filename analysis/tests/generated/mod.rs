@@ -104,6 +104,7 @@ impl Spec {
             config,
             fingerprints: BTreeMap::from([("device".to_owned(), "flex".to_owned())]),
             moves: Vec::new(),
+            skipped_steps: 0,
             software: BTreeMap::from([("burn".to_owned(), "0.22.1".to_owned())]),
             params: Params {
                 trained: self.trained,

@@ -20,6 +20,7 @@ use crate::{
     backbones::BackboneArgs,
     device::ComputeArgs,
     memory,
+    precision::Precision,
     profile::Profile,
     task_args::{TaskArgs, token_cache},
     trainer::{Course, Lessons, Safety, Step, train},
@@ -160,7 +161,7 @@ fn step(args: &StepArgs) -> Result<()> {
     let tuning = parse_tuning(&args.tuning.tuning, args.tuning.k, layers)?;
     let bert = Bert::random(&config, Init::new(0), &device)?;
     let precision = args.repeats.compute.dtype;
-    let mut model = precision.of(model(bert, 2, tuning, args.tuning.adapter_size, &device)?);
+    let mut model = model(bert, 2, tuning, args.tuning.adapter_size, precision, &device)?;
     let trained = ParamCount::of(&model, tuning).trained;
 
     // Any word pieces will do; these are not all the same.
@@ -200,12 +201,14 @@ fn model(
     outputs: usize,
     tuning: Tuning,
     size: usize,
+    precision: Precision,
     device: &Device,
 ) -> Result<TaskModel<Option<Adapter>>> {
     let (init, hidden) = (Init::new(0), bert.embeddings.word_embeddings.weight.dims()[1]);
     let adapter = (tuning == Tuning::Adapters).then(|| AdapterConfig::new(size));
     let bert = bert.insert(|place| adapter.as_ref().and_then(|adapter| adapter.init(place, hidden, init, device)));
-    Ok(tuning.apply(TaskModel::new(bert, Head::new(hidden, outputs, HeadInput::Cls, init, device))?))
+    let head = Head::new(hidden, outputs, HeadInput::Cls, init, device);
+    Ok(precision.of(tuning.apply(TaskModel::new(bert, head)?)))
 }
 
 /// A backbone and a task's texts.
@@ -319,7 +322,8 @@ fn epoch(args: &EpochArgs) -> Result<()> {
     let texts = args.texts.load(&device)?;
     let Texts { network, bert, tokenizer, dataset, cache } = &texts;
     let tuning = parse_tuning(&args.tuning.tuning, args.tuning.k, network.num_hidden_layers)?;
-    let model = model(bert.clone(), dataset.outputs(), tuning, args.tuning.adapter_size, &device)?;
+    let precision = args.repeats.compute.dtype;
+    let model = model(bert.clone(), dataset.outputs(), tuning, args.tuning.adapter_size, precision, &device)?;
     let mut set = TrainingSet::texts(dataset, &dataset.train, tokenizer, MAX_LENGTH, cache)?;
     if args.cache_prefix {
         let layers = model.frozen_layers(tuning).context("the embeddings are trained: there is no prefix")?;
@@ -345,7 +349,8 @@ fn epoch(args: &EpochArgs) -> Result<()> {
         backbone: BackboneId { name: String::new(), hash: String::new() },
     };
     let trained = ParamCount::of(&model, tuning).trained;
-    let course = Course { batch_size: args.batch_size, ..Course::new(Profile::Paper.settings(), 3e-4, 1, 0) };
+    let course =
+        Course { batch_size: args.batch_size, precision, ..Course::new(Profile::Paper.settings(), 3e-4, 1, 0) };
     let lengths = lengths(&set.tokens);
     let details = args.texts.details(&texts, args.batch_size, tuning, &lengths, trained);
     let measured = args.repeats.measure("epoch", details, || {
@@ -385,7 +390,8 @@ fn ablate(args: &PassArgs) -> Result<()> {
     let texts = args.texts.load(&device)?;
     let (network, layers) = (&texts.network, texts.network.num_hidden_layers);
     let tuning = Tuning::Adapters;
-    let model = model(texts.bert.clone(), texts.dataset.outputs(), tuning, args.adapter_size, &device)?;
+    let precision = args.repeats.compute.dtype;
+    let model = model(texts.bert.clone(), texts.dataset.outputs(), tuning, args.adapter_size, precision, &device)?;
     let set = texts.validation()?;
     let spans = (0..layers).flat_map(|first| (first..layers).filter_map(move |last| LayerSpan::new(first, last).ok()));
     let spans: Vec<LayerSpan> = spans.collect();
@@ -414,7 +420,8 @@ fn inference(args: &PassArgs) -> Result<()> {
     let device = args.repeats.compute.open()?;
     let texts = args.texts.load(&device)?;
     let tuning = Tuning::Adapters;
-    let model = model(texts.bert.clone(), texts.dataset.outputs(), tuning, args.adapter_size, &device)?;
+    let precision = args.repeats.compute.dtype;
+    let model = model(texts.bert.clone(), texts.dataset.outputs(), tuning, args.adapter_size, precision, &device)?;
     let set = texts.validation()?;
     let lengths = lengths(set.tokens());
     let details = args.texts.details(&texts, args.batch_size, tuning, &lengths, 0);

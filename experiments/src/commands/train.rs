@@ -34,8 +34,9 @@ pub struct TrainArgs {
     /// Keep the run in this folder: a finished one is not run again, an interrupted one goes on
     #[arg(long, value_name = "DIR")]
     runs: Option<PathBuf>,
-    /// Go on with this run of --runs, on whatever device it was begun; everything else is taken from the run
-    #[arg(long, value_name = "ID", requires = "runs")]
+    /// Go on with this run of --runs, whatever device it was begun on; what it trains is taken from the run, where its data
+    /// and backbone are must be said again
+    #[arg(long, value_name = "ID", requires = "runs", conflicts_with_all = ["dry_run", "explain"])]
     resume: Option<String>,
     /// Seconds between two checkpoints of a run that is kept
     #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
@@ -157,6 +158,9 @@ fn text(record: &RunRecord) -> String {
     }
     for (metric, score) in &record.test {
         text += &format!("test {metric}: {score:.4}\n");
+    }
+    if record.skipped_steps > 0 {
+        text += &format!("{} steps were left out: their gradients overflowed\n", record.skipped_steps);
     }
     for Move { step, from, to } in &record.moves {
         text += &format!("moved from {from} to {to} after step {step}\n");
