@@ -172,14 +172,14 @@ impl DeviceName {
     }
 
     fn find(self) -> Result<Device, DeviceError> {
+        #[cfg(any(feature = "tch", feature = "wgpu"))]
+        let not_found = |reason| DeviceError::NotFound { name: self, reason };
         match self {
             Self::Flex => Ok(cpu()),
             #[cfg(feature = "tch")]
-            Self::Tch | Self::TchCuda(_) => Ok(tch::find(self)),
+            Self::Tch | Self::TchCuda(_) => tch::find(self).map_err(not_found),
             #[cfg(feature = "wgpu")]
-            Self::Wgpu(_) | Self::Vulkan | Self::Metal => {
-                wgpu::find(self).map_err(|reason| DeviceError::NotFound { name: self, reason })
-            }
+            Self::Wgpu(_) | Self::Vulkan | Self::Metal => wgpu::find(self).map_err(not_found),
             #[cfg(feature = "cuda")]
             Self::Cuda(n) => Ok(Device::cuda(n)),
             #[cfg(feature = "rocm")]
@@ -201,15 +201,16 @@ mod tch {
 
     use super::DeviceName;
 
-    pub fn find(name: DeviceName) -> Device {
-        match name {
-            DeviceName::TchCuda(n) => Device::libtorch_cuda(n),
-            _ => Device::libtorch(),
+    pub fn find(name: DeviceName) -> Result<Device, String> {
+        match (name, cuda().len()) {
+            (DeviceName::TchCuda(n), found) if n >= found => Err(format!("libtorch finds {found} CUDA devices here")),
+            (DeviceName::TchCuda(n), _) => Ok(Device::libtorch_cuda(n)),
+            _ => Ok(Device::libtorch()),
         }
     }
 
     /// Numbers of the CUDA devices.
-    pub fn cuda() -> impl Iterator<Item = usize> {
+    pub fn cuda() -> std::ops::Range<usize> {
         let devices = Device::enumerate(DeviceType::LibTorch).into_vec();
         let is_cuda =
             |device: &&Device| matches!(device.as_dispatch(), DispatchDevice::LibTorch(LibTorchDevice::Cuda(_)));
@@ -229,13 +230,16 @@ mod wgpu {
                 let found = Device::enumerate(DeviceType::Wgpu).into_vec();
                 let count = found.len();
                 let device = found.into_iter().nth(number);
-                return device.ok_or_else(|| format!("{count} graphics adapters were found, counted from 0"));
+                return device.ok_or_else(|| format!("graphics adapters found here: {count}, the first is `wgpu:0`"));
             }
             DeviceName::Vulkan => WgpuBackend::Vulkan,
             DeviceName::Metal => WgpuBackend::Metal,
             _ => WgpuBackend::Auto,
         };
-        let driver = "is the driver installed? Mesa's software renderer is enough: `mesa-vulkan-drivers` on Debian";
+        let driver = match name {
+            DeviceName::Metal => "only a Mac has it",
+            _ => "is a driver installed? Mesa's software renderer is enough: `mesa-vulkan-drivers` on Debian",
+        };
         let options = Device::wgpu_options().graphics_api(api);
         options.init().map_err(|error| format!("{error}; {driver}"))
     }
@@ -426,10 +430,11 @@ impl fmt::Display for TrainingPlace {
     }
 }
 
-/// What a panic said.
+/// What a panic said, in its first line: libtorch's errors have whole backtraces in them.
 pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason was given")
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason was given");
+    text.split('\n').next().and_then(|line| line.split("\\n").next()).unwrap_or(text)
 }
 
 #[cfg(test)]
