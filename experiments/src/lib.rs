@@ -26,6 +26,7 @@ mod memory;
 mod options;
 mod parity;
 mod precision;
+mod prepared;
 mod pretraining;
 mod profile;
 mod progress;

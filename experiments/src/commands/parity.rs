@@ -1,7 +1,7 @@
 //! `parity`: whether devices compute the same.
 
 use adapter_core::Init;
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use bert_backbone::{Bert, BertConfig};
 use clap::Args;
 use serde::Serialize;
@@ -55,7 +55,9 @@ struct Compared {
 
 pub fn run(args: &ParityArgs) -> Result<()> {
     let tolerance = Tolerance { forward: args.forward, gradient: args.gradient, trained: args.trained };
-    let [reference, others @ ..] = args.devices.as_slice() else { unreachable!("clap requires one") };
+    let [reference, others @ ..] = args.devices.as_slice() else {
+        bail!("--devices: name at least two, to compare them")
+    };
     ensure!(!others.is_empty(), "--devices {reference}: name at least two, to compare them");
     // Said before anything is computed.
     args.devices.iter().try_for_each(|name| name.open().map(drop))?;
