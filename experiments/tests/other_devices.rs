@@ -74,3 +74,58 @@ fn a_graphics_adapter_that_is_lost_in_the_middle_is_an_error_and_the_run_is_kept
     let step = Checkpoint::read(&path).unwrap().numbers.step;
     assert_eq!(step, 2, "the last whole step is kept");
 }
+
+/// Whatever the device was doing: the runs before it are there, and the same command does the rest.
+#[cfg(feature = "wgpu")]
+#[test]
+fn an_experiment_whose_device_is_lost_keeps_its_finished_runs_and_goes_on_later() {
+    use std::{fs, path::PathBuf, process::Command, thread, time::Duration};
+
+    use bert_backbone::RandomCheckpoint;
+    use burn::tensor::{Device, DeviceKind, DeviceType};
+    use clap::Parser;
+    use experiments::Cli;
+
+    let kinds = [DeviceKind::DiscreteGpu(0), DeviceKind::IntegratedGpu(0), DeviceKind::VirtualGpu(0), DeviceKind::Cpu];
+    let open = |kind| Device::wgpu_options().device_kind(kind).init_with_setup().ok();
+    let (device, setup) = kinds.into_iter().find_map(open).expect("a graphics adapter");
+    assert_eq!(Device::enumerate(DeviceType::Wgpu).into_vec()[0], device, "it is what `wgpu:0` names");
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (experiment, backbone, runs, cache) = (path("own.toml"), path("tiny"), path("runs"), path("cache"));
+    RandomCheckpoint::tiny().write(backbone.as_ref(), &Device::flex()).unwrap();
+    common::write_dataset(path("dogs.csv").as_ref());
+    let grid = format!("about = \"two seeds\"\ntask = \"file:{}\"\nepochs = 2\nseed = [0, 1]\n", path("dogs.csv"));
+    fs::write(&experiment, grid).unwrap();
+    let options = ["run", &experiment, "--backbone", &backbone, "--runs", &runs, "--cache-dir", &cache];
+    let options = [&options[..], &["--device", "wgpu:0", "--checkpoint-every", "0", "--jobs", "1"]].concat();
+
+    let finished = || -> Vec<(String, Vec<u8>)> {
+        let folders = fs::read_dir(&runs).into_iter().flatten().map(|entry| entry.unwrap().path());
+        let record = |folder: PathBuf| {
+            Some((folder.file_name()?.to_string_lossy().into_owned(), fs::read(folder.join("record.json")).ok()?))
+        };
+        folders.filter_map(record).collect()
+    };
+    let ended = thread::scope(|scope| {
+        scope.spawn(|| {
+            while finished().is_empty() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            setup.device.destroy();
+        });
+        experiments::run(Cli::parse_from([&["adapter-lab"], &options[..]].concat()))
+    });
+    let error = format!("{:#}", ended.unwrap_err());
+    assert!(error.starts_with("device `wgpu:0` failed"), "{error}");
+    let before = finished();
+    assert_eq!(before.len(), 1, "the run that was cut off has no record");
+
+    // A process of its own opens the adapter anew.
+    let output = Command::new(env!("CARGO_BIN_EXE_adapter-lab")).args(&options).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let after = finished();
+    assert_eq!(after.len(), 2);
+    assert!(after.contains(&before[0]), "the finished run is as it was, to the byte");
+}

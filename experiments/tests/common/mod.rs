@@ -116,13 +116,18 @@ pub fn run_on(
     trained
 }
 
+/// The examples to train on as a file, six times over.
+pub fn write_dataset(path: &Path) {
+    let rows: String = dataset().train.iter().enumerate().map(|(i, e)| format!("{},{}\n", e.text, i % 2)).collect();
+    fs::write(path, format!("text,label\n{}", rows.repeat(6))).unwrap();
+}
+
 /// A command that trains on a small file in `folder`, and keeps the run in `runs` there.
 pub fn small_run(folder: &Path, runs: &str, options: &[&str]) -> Command {
     let data = folder.join("dogs.csv");
     if !data.exists() {
         RandomCheckpoint::tiny().write(folder, &Device::flex()).unwrap();
-        let rows: String = dataset().train.iter().enumerate().map(|(i, e)| format!("{},{}\n", e.text, i % 2)).collect();
-        fs::write(&data, format!("text,label\n{}", rows.repeat(6))).unwrap();
+        write_dataset(&data);
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
     command.args(["train", "--task"]).arg(format!("file:{}", data.display())).arg("--backbone").arg(folder);
