@@ -4,23 +4,41 @@
 mod common;
 
 #[cfg(any(feature = "tch", feature = "wgpu"))]
-fn assert_computes_what_the_cpu_does(device: &str) {
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
-    let output = command.args(["parity", "--random", "--devices", &format!("flex,{device}")]).output().unwrap();
-    let (printed, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && printed.contains("within the tolerance"), "{printed}{errors}");
-}
+mod beside_the_cpu {
+    use std::process::Command;
 
-#[cfg(feature = "tch")]
-#[test]
-fn libtorch_computes_what_the_cpu_does() {
-    assert_computes_what_the_cpu_does("tch");
-}
+    use rstest::rstest;
+    use serde_json::Value;
 
-#[cfg(feature = "wgpu")]
-#[test]
-fn a_graphics_adapter_computes_what_the_cpu_does() {
-    assert_computes_what_the_cpu_does("wgpu");
+    fn output(command: &[&str]) -> String {
+        let output = Command::new(env!("CARGO_BIN_EXE_adapter-lab")).args(command).output().unwrap();
+        let (printed, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{printed}{errors}");
+        printed
+    }
+
+    #[rstest]
+    #[cfg_attr(feature = "tch", case("tch"))]
+    #[cfg_attr(feature = "wgpu", case("wgpu"))]
+    fn a_device_computes_what_the_cpu_does(#[case] device: &str) {
+        let printed = output(&["parity", "--random", "--devices", &format!("flex,{device}")]);
+        assert!(printed.contains("within the tolerance"), "{printed}");
+    }
+
+    /// Dropout included: its masks do not depend on the device.
+    #[rstest]
+    #[cfg_attr(feature = "tch", case("tch"))]
+    #[cfg_attr(feature = "wgpu", case("wgpu"))]
+    fn a_device_shares_batches_with_the_cpu(#[case] device: &str) {
+        let loss = |devices: &str| {
+            let what = ["train", "--task", "syn-acceptability", "--backbone", "nano", "--limit", "64"];
+            let how = ["--epochs", "1", "--adapter-size", "8", "--json", "--devices", devices];
+            let record: Value = serde_json::from_str(&output(&[&what[..], &how].concat())).unwrap();
+            record["epochs"][0]["loss"].as_f64().unwrap()
+        };
+        let (alone, shared) = (loss("flex,flex"), loss(&format!("{device},flex")));
+        assert!((alone - shared).abs() < 1e-5, "{alone} {shared}");
+    }
 }
 
 /// The very device is taken away in the middle of a run.
