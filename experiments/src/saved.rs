@@ -1,13 +1,17 @@
 //! A task's saved v, loaded onto its backbone and put to use.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    fmt::Debug,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use adapter_core::{Adapter, TaskFile, TaskInfo};
 use anyhow::{Context, Result, ensure};
 use bert_backbone::{Backbone, Fetcher};
 use burn::tensor::Device;
 use clap::Args;
-use tasks::{Dataset, Example, Prediction, TaskKind, TaskModel, TokenCache, outputs};
+use tasks::{Example, Prediction, TaskKind, TaskModel, TokenCache, outputs};
 
 use crate::{backbones::CacheArgs, device::ComputeArgs, task_args::token_cache};
 
@@ -17,6 +21,13 @@ pub struct SavedArgs {
     /// The per-task file
     #[arg(long, value_name = "FILE")]
     pub adapter: PathBuf,
+    #[command(flatten)]
+    pub how: UseArgs,
+}
+
+/// How to run a saved v.
+#[derive(Args, Clone, Debug)]
+pub struct UseArgs {
     /// The backbone it was trained on: a known name or a folder [default: the name in the file]
     #[arg(long, value_name = "NAME|FOLDER")]
     pub backbone: Option<String>,
@@ -50,13 +61,20 @@ pub struct Saved {
 impl SavedArgs {
     /// Loads the file onto its backbone.
     pub fn load(&self) -> Result<Saved> {
-        let file = TaskFile::read(&self.adapter)?;
+        self.how.load(&self.adapter)
+    }
+}
+
+impl UseArgs {
+    /// Loads a per-task file onto its backbone.
+    pub fn load(&self, adapter: &Path) -> Result<Saved> {
+        let file = TaskFile::read(adapter)?;
         let info = file.info.clone();
         let device = self.compute.open()?;
         let name = self.backbone.clone().unwrap_or_else(|| info.backbone.name.clone());
         let backbone = self.cache.load(&name, &device)?;
         let model = TaskModel::load(&backbone, file, &device)
-            .with_context(|| format!("cannot use {} with backbone `{}`", self.adapter.display(), backbone.name))?;
+            .with_context(|| format!("cannot use {} with backbone `{}`", adapter.display(), backbone.name))?;
         let model = self.compute.dtype.of(model);
         Ok(Saved {
             kind: info.kind.parse()?,
@@ -87,15 +105,14 @@ impl Saved {
         self.batch_size
     }
 
-    /// Refuses a dataset that the file was not trained for.
-    pub fn check_task(&self, dataset: &Dataset) -> Result<()> {
-        let (kind, labels) = (self.kind, &self.info.labels);
+    /// Refuses a task that the file was not trained for.
+    pub fn check_task(&self, task: &str, kind: TaskKind, labels: &[impl AsRef<str> + Debug]) -> Result<()> {
+        let same_labels = self.info.labels.iter().map(String::as_str).eq(labels.iter().map(AsRef::as_ref));
         ensure!(
-            kind == dataset.kind && *labels == dataset.labels,
-            "the file was trained for {kind} with labels {labels:?}; task `{}` is {} with {:?}",
-            dataset.task,
-            dataset.kind,
-            dataset.labels
+            kind == self.kind && same_labels,
+            "the file was trained for {} with labels {:?}; task `{task}` is {kind} with {labels:?}",
+            self.kind,
+            self.info.labels,
         );
         Ok(())
     }

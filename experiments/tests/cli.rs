@@ -231,15 +231,27 @@ fn eval_answers_questions() {
     assert!(report["scores"]["answer_f1"].is_f64() && report["scores"]["exact_match"].is_f64(), "{report}");
 }
 
-#[test]
-fn predict_writes_the_glue_servers_files() {
-    let (folder, backbone, file) = saved("cola", TaskKind::Classification, &["0", "1"]);
-    let cola = folder.path().join("glue_data/CoLA");
-    fs::create_dir_all(&cola).unwrap();
-    for name in ["train.tsv", "dev.tsv"] {
-        fs::write(cola.join(name), "gj04\t1\t\tThe cat sat.\n").unwrap();
+/// GLUE's test files in `folder`, for CoLA and MNLI.
+fn glue_tests(folder: &Path) {
+    let pairs = "index\tsentence1\tsentence2\n0\ta\tb\n";
+    for (file, contents) in [
+        ("CoLA/test.tsv", "index\tsentence\n0\tHe sat.\n1\tSat he.\n"),
+        ("MNLI/test_matched.tsv", pairs),
+        ("MNLI/test_mismatched.tsv", pairs),
+        ("diagnostic/diagnostic.tsv", pairs),
+    ] {
+        let path = folder.join("glue_data").join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, contents).unwrap();
     }
-    fs::write(cola.join("test.tsv"), "index\tsentence\n0\tHe sat.\n1\tSat he.\n").unwrap();
+}
+
+const MNLI_LABELS: [&str; 3] = ["contradiction", "entailment", "neutral"];
+
+#[test]
+fn predict_writes_the_glue_servers_file_of_its_task() {
+    let (folder, backbone, file) = saved("cola", TaskKind::Classification, &["0", "1"]);
+    glue_tests(folder.path());
     let (data, out) = (folder.path().display().to_string(), folder.path().join("out").display().to_string());
     let arguments = ["predict", "--adapter", &file, "--backbone", &backbone, "--data-dir", &data, "--submission", &out];
     assert_eq!(json(&[&arguments[..], &["--json"]].concat())["examples"], 2);
@@ -249,32 +261,38 @@ fn predict_writes_the_glue_servers_files() {
 }
 
 #[test]
-fn one_model_writes_both_of_mnlis_files() {
-    let labels = ["contradiction", "entailment", "neutral"];
-    let (folder, backbone, file) = saved("mnli", TaskKind::Classification, &labels);
-    let mnli = folder.path().join("glue_data/MNLI");
-    fs::create_dir_all(&mnli).unwrap();
-    for name in ["train", "dev_matched", "dev_mismatched"] {
-        let rows = "sentence1\tsentence2\tgold_label\na\tb\tneutral\n";
-        fs::write(mnli.join(format!("{name}.tsv")), rows).unwrap();
-    }
-    for name in ["test_matched", "test_mismatched"] {
-        fs::write(mnli.join(format!("{name}.tsv")), "index\tsentence1\tsentence2\n0\ta\tb\n").unwrap();
-    }
+fn glue_submission_writes_the_files_of_several_tasks_and_says_what_is_missing() {
+    let (folder, backbone, mnli) = saved("mnli", TaskKind::Classification, &MNLI_LABELS);
+    // The same random backbone, so the same content hash.
+    let (_other, _, cola) = saved("cola", TaskKind::Classification, &["0", "1"]);
+    glue_tests(folder.path());
     let (data, out) = (folder.path().display().to_string(), folder.path().join("out").display().to_string());
-    json(&[
-        "predict",
-        "--adapter",
-        &file,
-        "--backbone",
-        &backbone,
-        "--data-dir",
-        &data,
-        "--submission",
-        &out,
-        "--json",
-    ]);
-    assert!(["MNLI-m.tsv", "MNLI-mm.tsv"].iter().all(|name| Path::new(&out).join(name).is_file()));
+    let options = ["--backbone", &backbone, "--data-dir", &data, "--out", &out, "--json"];
+    let submission = json(&[&["glue-submission", "--adapter", &mnli, &cola], &options[..]].concat());
+    assert_eq!(submission["examples"], 5);
+    for name in ["MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv", "CoLA.tsv", "submission.zip"] {
+        assert!(Path::new(&out).join(name).is_file(), "{name}");
+    }
+    let missing: Vec<_> = submission["missing"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert_eq!(missing, ["SST-2.tsv", "MRPC.tsv", "STS-B.tsv", "QQP.tsv", "QNLI.tsv", "RTE.tsv", "WNLI.tsv"]);
+    let twice = error(&[&["glue-submission", "--adapter", &cola, &cola], &options[..]].concat());
+    assert!(twice.contains("another file answers task `cola` already"), "{twice}");
+}
+
+#[test]
+fn a_submission_is_refused_for_what_is_not_glues() {
+    let (folder, backbone, file) = saved("colours", TaskKind::Classification, &["red", "green"]);
+    let (data, out) = (folder.path().display().to_string(), folder.path().join("out").display().to_string());
+    let options = ["--adapter", &file, "--backbone", &backbone, "--data-dir", &data, "--out", &out];
+    let refused = error(&[&["glue-submission"], &options[..]].concat());
+    assert!(refused.contains("task `colours` is not one of GLUE's"), "{refused}");
+    let (_folder, backbone, file) = saved("rte", TaskKind::Classification, &["yes", "no"]);
+    let rte = folder.path().join("glue_data/RTE");
+    fs::create_dir_all(&rte).unwrap();
+    fs::write(rte.join("test.tsv"), "index\tsentence1\tsentence2\n0\ta\tb\n").unwrap();
+    let options = ["--adapter", &file, "--backbone", &backbone, "--data-dir", &data, "--out", &out];
+    let refused = error(&[&["glue-submission"], &options[..]].concat());
+    assert!(refused.contains("was trained for classification with labels [\"yes\", \"no\"]"), "{refused}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    Dataset, Example, Target, TaskKind,
+    Dataset, Example, Target, TaskKind, TestSet,
     source::{DataError, Encoding, Format, Ragged, Table, content_error, read_text},
 };
 
@@ -47,6 +47,9 @@ const MNLI: Glue = Glue {
     submission: "MNLI-m.tsv",
     ..DEFAULT
 };
+
+/// The diagnostic set: never trained on, and answered by a model of MNLI.
+pub(crate) const DIAGNOSTIC: Glue = Glue { folder: "diagnostic", test: "diagnostic.tsv", submission: "AX.tsv", ..MNLI };
 
 const ENTAILMENT: &[&str] = &["entailment", "not_entailment"];
 
@@ -121,20 +124,31 @@ impl Glue {
 
     /// The files without which the task cannot be run.
     pub fn files(&self, data: &Path) -> Vec<PathBuf> {
-        let folder = data.join("glue_data").join(self.folder);
+        let folder = self.folder(data);
         vec![folder.join("train.tsv"), folder.join(self.validation)]
     }
 
+    /// The task's folder under `data`.
+    fn folder(&self, data: &Path) -> PathBuf {
+        data.join("glue_data").join(self.folder)
+    }
+
+    /// The server's test set, or nothing if its file is not there.
+    pub fn test_set(&self, data: &Path) -> Result<Option<TestSet>, DataError> {
+        let path = self.folder(data).join(self.test);
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let examples = self.read(&path, false, &mut Vec::new())?;
+        Ok(Some(TestSet { file: self.submission, kind: self.kind(), labels: self.labels, examples }))
+    }
+
     pub fn load(&self, task: &str, data: &Path) -> Result<Dataset, DataError> {
-        let folder = data.join("glue_data").join(self.folder);
+        let folder = self.folder(data);
         let mut notes = Vec::new();
-        let mut read = |file: &str, has_labels: bool| self.read(&folder.join(file), has_labels, &mut notes);
-        let train = read("train.tsv", true)?;
-        let validation = read(self.validation, true)?;
-        let test = match folder.join(self.test).is_file() {
-            true => read(self.test, false)?,
-            false => Vec::new(),
-        };
+        let mut read = |file: &str| self.read(&folder.join(file), true, &mut notes);
+        let (train, validation) = (read("train.tsv")?, read(self.validation)?);
+        let test = self.test_set(data)?.map_or_else(Vec::new, |set| set.examples);
         if test.is_empty() {
             notes.push(format!("no {} in {}", self.test, folder.display()));
         }

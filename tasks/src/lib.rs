@@ -60,7 +60,7 @@ pub use prefix::FrozenPrefix;
 pub use prepared::{EvaluationSet, TrainingSet};
 pub use source::{DataError, FilePlace};
 pub use squad::{Answer, Question, Questions, SquadVersion, read_squad};
-pub use submission::{SubmissionError, write_submission, zip_submission};
+pub use submission::{SubmissionError, TestSet, submission_files, zip_submission};
 pub use tokenised::{TokenCache, TokeniseError, Tokenised};
 pub use windows::{AnswerConfig, WindowConfig, Windows, best_answers};
 

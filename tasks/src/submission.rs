@@ -8,7 +8,11 @@ use std::{
 
 use adapter_core::write_atomically;
 
-use crate::{Dataset, Prediction, TaskKind, glue::Glue};
+use crate::{
+    Example, Prediction, TaskKind,
+    glue::{DIAGNOSTIC, Glue, TASKS},
+    source::DataError,
+};
 
 /// Why there is no submission.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +23,9 @@ pub enum SubmissionError {
     /// The task's test file is not there.
     #[error("task `{0}` has no test examples to predict; its test file is missing")]
     NoTest(String),
+    /// The test file cannot be read.
+    #[error(transparent)]
+    Data(#[from] DataError),
     /// A file cannot be written.
     #[error("{}: {reason}", path.display())]
     Io {
@@ -29,37 +36,67 @@ pub enum SubmissionError {
     },
 }
 
-/// Writes the server's file for a task (`CoLA.tsv`, …): the test examples' indices and predictions, classes by name.
-///
-/// # Errors
-/// If the task is not one of GLUE's, has no test examples, or the file cannot be written.
-///
-/// # Panics
-/// If there are not as many predictions as test examples.
-pub fn write_submission(
-    dataset: &Dataset,
-    predictions: &[Prediction],
-    folder: &Path,
-) -> Result<PathBuf, SubmissionError> {
-    let glue = Glue::find(&dataset.task).ok_or_else(|| SubmissionError::NotGlue(dataset.task.clone()))?;
-    if dataset.test.is_empty() {
-        return Err(SubmissionError::NoTest(dataset.task.clone()));
+/// A test set of the GLUE server.
+#[derive(Clone, Debug)]
+pub struct TestSet {
+    /// The name of the server's file.
+    pub file: &'static str,
+    /// What is predicted.
+    pub kind: TaskKind,
+    /// The classes; none for scores.
+    pub labels: &'static [&'static str],
+    /// The examples, numbered as the server numbers them.
+    pub examples: Vec<Example>,
+}
+
+impl TestSet {
+    /// The test sets under `data` that a model of `task` answers: MNLI's answers both of its own and the diagnostic one.
+    ///
+    /// # Errors
+    /// If the task is not one of GLUE's, none of its test files is there, or one cannot be read.
+    pub fn of(task: &str, data: &Path) -> Result<Vec<Self>, SubmissionError> {
+        let glue = Glue::find(task).ok_or_else(|| SubmissionError::NotGlue(task.to_owned()))?;
+        let same_folder = TASKS.iter().map(|(_, other)| *other).filter(|other| other.folder == glue.folder);
+        let diagnostic = (glue.labels == DIAGNOSTIC.labels).then_some(DIAGNOSTIC);
+        let mut sets = Vec::new();
+        for layout in same_folder.chain(diagnostic) {
+            sets.extend(layout.test_set(data)?.filter(|set| !set.examples.is_empty()));
+        }
+        match sets.is_empty() {
+            true => Err(SubmissionError::NoTest(task.to_owned())),
+            false => Ok(sets),
+        }
     }
-    assert_eq!(predictions.len(), dataset.test.len(), "one prediction for each test example");
-    let mut text = "index\tprediction\n".to_owned();
-    for (example, prediction) in dataset.test.iter().zip(predictions) {
-        let value = match prediction {
-            Prediction::Class(class, _) => dataset.labels[*class].clone(),
-            // STS-B's scores lie between 0 and 5.
-            Prediction::Score(score) if dataset.kind == TaskKind::Regression => format!("{:.3}", score.clamp(0.0, 5.0)),
-            Prediction::Score(score) => score.to_string(),
-            Prediction::Labels(labels, _) => format!("{labels:?}"),
-        };
-        text.push_str(&format!("{}\t{value}\n", example.id));
+
+    /// Writes the server's file (`CoLA.tsv`, …) into `folder`: indices and predictions, classes by name.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    ///
+    /// # Panics
+    /// If there are not as many predictions as examples, or they are not of the set's kind.
+    pub fn write(&self, predictions: &[Prediction], folder: &Path) -> Result<PathBuf, SubmissionError> {
+        assert_eq!(predictions.len(), self.examples.len(), "one prediction for each test example");
+        let mut text = "index\tprediction\n".to_owned();
+        for (example, prediction) in self.examples.iter().zip(predictions) {
+            let value = match prediction {
+                Prediction::Class(class, _) => self.labels[*class].to_owned(),
+                // Only STS-B has scores, and they lie between 0 and 5.
+                Prediction::Score(score) => format!("{:.3}", score.clamp(0.0, 5.0)),
+                Prediction::Labels(..) => panic!("no task of GLUE has several labels"),
+            };
+            text.push_str(&format!("{}\t{value}\n", example.id));
+        }
+        let path = folder.join(self.file);
+        write_atomically(&path, text.as_bytes())
+            .map_err(|reason| SubmissionError::Io { path: path.clone(), reason })?;
+        Ok(path)
     }
-    let path = folder.join(glue.submission);
-    write_atomically(&path, text.as_bytes()).map_err(|reason| SubmissionError::Io { path: path.clone(), reason })?;
-    Ok(path)
+}
+
+/// The names of all files that the server takes.
+pub fn submission_files() -> impl Iterator<Item = &'static str> {
+    TASKS.iter().map(|(_, glue)| glue.submission).chain([DIAGNOSTIC.submission])
 }
 
 /// Puts every submission file of `folder` into `folder/submission.zip`, as the server takes it.
@@ -74,11 +111,11 @@ pub fn zip_submission(folder: &Path) -> Result<PathBuf, SubmissionError> {
     };
     let mut archive = zip::ZipWriter::new(io::Cursor::new(Vec::new()));
     let options = zip::write::SimpleFileOptions::default();
-    for (_, glue) in crate::glue::TASKS {
-        let file = folder.join(glue.submission);
+    for name in submission_files() {
+        let file = folder.join(name);
         if file.is_file() {
             let contents = fs::read(&file).map_err(at(&file))?;
-            let started = archive.start_file(glue.submission, options).map_err(io::Error::other);
+            let started = archive.start_file(name, options).map_err(io::Error::other);
             started.and_then(|()| archive.write_all(&contents)).map_err(at(&path))?;
         }
     }

@@ -7,8 +7,8 @@ use bert_backbone::{Backbone, PackedBatch, RandomCheckpoint};
 use burn::tensor::{Device, Tensor, TensorData};
 use rstest::rstest;
 use tasks::{
-    BatchConfig, Dataset, Example, Head, HeadInput, Metric, Prediction, Prefetch, Target, TaskKind, TaskModel,
-    TokenCache, epoch_batches, evaluate, in_order, loss, outputs, write_submission, zip_submission,
+    BatchConfig, Dataset, Example, Head, HeadInput, Metric, Prediction, Prefetch, Target, TaskKind, TaskModel, TestSet,
+    TokenCache, epoch_batches, evaluate, in_order, loss, outputs, zip_submission,
 };
 
 fn backbone() -> Backbone {
@@ -192,39 +192,54 @@ fn outputs_become_predictions_and_scores() {
     assert!((scores[&Metric::MacroF1] - (2.0 / 3.0 + 0.0 + 1.0) / 3.0).abs() < 1e-9);
 }
 
-fn glue(task: &str, kind: TaskKind, labels: &[&str]) -> Dataset {
-    let test = |id: &str| Example { id: id.to_owned(), target: None, ..examples(1)[0].clone() };
-    Dataset {
-        task: task.to_owned(),
-        kind,
-        labels: labels.iter().map(|&label| label.to_owned()).collect(),
-        train: examples(1),
-        validation: examples(1),
-        test: vec![test("0"), test("1")],
-        notes: Vec::new(),
+/// Files of test examples under `glue_data`.
+fn test_files(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let data = tempfile::tempdir().unwrap();
+    for (file, contents) in files {
+        let path = data.path().join("glue_data").join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, contents).unwrap();
     }
+    data
 }
+
+const PAIRS: &str = "index\tsentence1\tsentence2\n0\ta\tb\n7\tc\td\n";
 
 #[test]
 fn submissions_have_the_servers_names_columns_and_labels() {
-    let folder = tempfile::tempdir().unwrap();
-    let rte = glue("rte", TaskKind::Classification, &["entailment", "not_entailment"]);
+    let data = test_files(&[("RTE/test.tsv", PAIRS), ("STS-B/test.tsv", PAIRS), ("MNLI/test_mismatched.tsv", PAIRS)]);
+    let out = tempfile::tempdir().unwrap();
+    let written = |task: &str, predictions: &[Prediction]| {
+        let sets = TestSet::of(task, data.path()).unwrap();
+        assert_eq!(sets.len(), 1);
+        let path = sets[0].write(predictions, out.path()).unwrap();
+        (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read_to_string(path).unwrap())
+    };
     let classes = [Prediction::Class(1, vec![]), Prediction::Class(0, vec![])];
-    let path = write_submission(&rte, &classes, folder.path()).unwrap();
-    assert_eq!(path.file_name().unwrap(), "RTE.tsv");
-    assert_eq!(fs::read_to_string(path).unwrap(), "index\tprediction\n0\tnot_entailment\n1\tentailment\n");
+    let rows = "index\tprediction\n0\tnot_entailment\n7\tentailment\n";
+    assert_eq!(written("rte", &classes), ("RTE.tsv".to_owned(), rows.to_owned()));
     let scores = [Prediction::Score(5.7), Prediction::Score(2.12345)];
-    let path = write_submission(&glue("sts-b", TaskKind::Regression, &[]), &scores, folder.path()).unwrap();
-    assert_eq!(fs::read_to_string(path).unwrap(), "index\tprediction\n0\t5.000\n1\t2.123\n");
-    write_submission(&glue("mnli-mm", TaskKind::Classification, &["x", "y"]), &classes, folder.path()).unwrap();
+    let rows = "index\tprediction\n0\t5.000\n7\t2.123\n";
+    assert_eq!(written("sts-b", &scores), ("STS-B.tsv".to_owned(), rows.to_owned()));
+    let rows = "index\tprediction\n0\tentailment\n7\tcontradiction\n";
+    assert_eq!(written("mnli", &classes), ("MNLI-mm.tsv".to_owned(), rows.to_owned()));
 
-    let archive = zip::ZipArchive::new(fs::File::open(zip_submission(folder.path()).unwrap()).unwrap()).unwrap();
+    let archive = zip::ZipArchive::new(fs::File::open(zip_submission(out.path()).unwrap()).unwrap()).unwrap();
     let mut names: Vec<_> = archive.file_names().map(|name| name.unwrap().into_owned()).collect();
     names.sort_unstable();
     assert_eq!(names, ["MNLI-mm.tsv", "RTE.tsv", "STS-B.tsv"]);
 
-    let other = glue("sms-spam", TaskKind::Classification, &["ham", "spam"]);
-    assert!(write_submission(&other, &classes, folder.path()).unwrap_err().to_string().contains("not one of GLUE's"));
-    let untested = Dataset { test: Vec::new(), ..rte };
-    assert!(write_submission(&untested, &[], folder.path()).unwrap_err().to_string().contains("no test examples"));
+    let refused = |task: &str| TestSet::of(task, data.path()).unwrap_err().to_string();
+    assert!(refused("sms-spam").contains("not one of GLUE's"));
+    assert!(refused("cola").contains("no test examples"));
+}
+
+#[test]
+fn a_model_of_mnli_answers_three_test_sets() {
+    let files = ["MNLI/test_matched.tsv", "MNLI/test_mismatched.tsv", "diagnostic/diagnostic.tsv"];
+    let data = test_files(&files.map(|file| (file, PAIRS)));
+    for task in ["mnli", "mnli-mm"] {
+        let sets = TestSet::of(task, data.path()).unwrap();
+        assert_eq!(sets.iter().map(|set| set.file).collect::<Vec<_>>(), ["MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"]);
+    }
 }

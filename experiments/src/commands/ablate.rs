@@ -27,7 +27,7 @@ pub fn run(args: &AblateArgs) -> Result<()> {
     let TaskData::Texts(dataset) = args.task.load(Some(&saved.info.labels))? else {
         bail!("ablation is for texts, not for questions");
     };
-    saved.check_task(&dataset)?;
+    saved.check_task(&dataset.task, dataset.kind, &dataset.labels)?;
     let cache = saved.token_cache();
     let tokenizer = &saved.backbone.tokenizer;
     let set = EvaluationSet::texts(&dataset, &dataset.validation, tokenizer, saved.max_length(), &cache)?;

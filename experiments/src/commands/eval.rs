@@ -83,7 +83,7 @@ pub fn run(args: &EvalArgs) -> Result<()> {
 
 /// The chosen texts, and the accuracy of their most frequent class.
 fn texts(args: &EvalArgs, saved: &Saved, dataset: &Dataset) -> Result<(EvaluationSet, Option<f64>)> {
-    saved.check_task(dataset)?;
+    saved.check_task(&dataset.task, dataset.kind, &dataset.labels)?;
     let examples: Vec<Example> = match args.split {
         Split::Train => dataset.train.clone(),
         Split::Validation => dataset.validation.clone(),

@@ -6,6 +6,7 @@ mod encode;
 mod eval;
 mod fetch;
 mod fill_mask;
+mod glue_submission;
 mod list;
 mod params;
 mod parity;
@@ -47,6 +48,7 @@ enum Command {
     FillMask(fill_mask::FillMaskArgs),
     Eval(eval::EvalArgs),
     Predict(predict::PredictArgs),
+    GlueSubmission(glue_submission::GlueSubmissionArgs),
     Ablate(ablate::AblateArgs),
     Bench(bench::BenchArgs),
     Parity(parity::ParityArgs),
@@ -72,6 +74,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Command::FillMask(args) => fill_mask::run(&args),
         Command::Eval(args) => eval::run(&args),
         Command::Predict(args) => predict::run(&args),
+        Command::GlueSubmission(args) => glue_submission::run(&args),
         Command::Ablate(args) => ablate::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Parity(args) => parity::run(&args),

@@ -1,20 +1,14 @@
 //! `predict`: what a saved v says of new texts.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
-use tasks::{Example, Prediction, Task, TaskData, TaskKind, TokenCache, write_submission, zip_submission};
+use tasks::{Example, Prediction, TaskKind, TokenCache};
 
-use super::{print, table};
-use crate::{
-    saved::{Saved, SavedArgs},
-    task_args::print_notes,
-};
+use super::{glue_submission::submit, print, table};
+use crate::saved::{Saved, SavedArgs};
 
 /// Predict with a saved per-task file: a text, the lines of a file, or GLUE's test set for its server
 #[derive(Args, Debug)]
@@ -30,8 +24,8 @@ pub struct PredictArgs {
     /// A file with a text on each line; a tab divides the texts of a pair
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
-    /// Predict the test set of the file's own GLUE task and write the server's file into this folder, with
-    /// submission.zip of all such files there
+    /// Predict the test set of the file's own GLUE task instead, and write the server's file into this folder (as
+    /// `glue-submission` does for several)
     #[arg(long, value_name = "DIR", conflicts_with_all = ["text", "input"], requires = "data_dir")]
     submission: Option<PathBuf>,
     /// Folder with glue_data/, for --submission
@@ -58,16 +52,9 @@ struct Row {
     probabilities: Vec<f32>,
 }
 
-#[derive(Serialize)]
-struct Submission {
-    files: Vec<PathBuf>,
-    archive: PathBuf,
-    examples: usize,
-}
-
 pub fn run(args: &PredictArgs) -> Result<()> {
     if let (Some(folder), Some(data)) = (&args.submission, &args.data_dir) {
-        return submit(args, folder, data);
+        return submit(&[&args.saved.adapter], &args.saved.how, data, folder, args.json);
     }
     let examples = examples(args)?;
     let saved = args.saved.load()?;
@@ -129,36 +116,4 @@ fn row(example: Example, prediction: Prediction, saved: &Saved) -> Row {
         }
         Prediction::Score(score) => Row { score: Some(score), ..row },
     }
-}
-
-fn submit(args: &PredictArgs, folder: &Path, data: &Path) -> Result<()> {
-    let saved = args.saved.load()?;
-    // One model answers both of MNLI's test sets.
-    let names = match saved.info.task.as_str() {
-        "mnli" | "mnli-mm" => vec!["mnli", "mnli-mm"],
-        name => vec![name],
-    };
-    let mut files = Vec::new();
-    let mut examples = 0;
-    for name in &names {
-        let task = Task::find(name)?;
-        if names.len() > 1 && !task.is_present(data) {
-            eprintln!("note: {name}: its files are not under {}", data.display());
-            continue;
-        }
-        let TaskData::Texts(dataset) = task.load(data)? else {
-            bail!("task `{name}` is not one of GLUE's; the server takes no file for it");
-        };
-        print_notes(&dataset);
-        saved.check_task(&dataset)?;
-        let predictions = saved.predict(&dataset.test, &saved.token_cache())?;
-        examples += predictions.len();
-        files.push(write_submission(&dataset, &predictions, folder)?);
-    }
-    let report = Submission { archive: zip_submission(folder)?, examples, files };
-    print(&report, args.json, || {
-        let files: Vec<String> = report.files.iter().map(|file| file.display().to_string()).collect();
-        let (examples, archive) = (report.examples, report.archive.display());
-        format!("{examples} predictions written to {}, and all such files packed into {archive}", files.join(" and "))
-    })
 }
