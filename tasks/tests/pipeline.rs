@@ -7,7 +7,7 @@ use bert_backbone::{Backbone, PackedBatch, RandomCheckpoint};
 use burn::tensor::{Device, Tensor, TensorData};
 use rstest::rstest;
 use tasks::{
-    BatchConfig, Dataset, Example, Head, HeadInput, Metric, Prediction, Prefetch, Target, TaskKind, TaskModel, TestSet,
+    BatchConfig, Example, Head, HeadInput, Metric, Prediction, Prefetch, Target, TaskKind, TaskModel, TestSet,
     TokenCache, epoch_batches, evaluate, in_order, loss, outputs, zip_submission,
 };
 
