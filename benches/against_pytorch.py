@@ -50,7 +50,7 @@ def run(command):
 
 def ours(*arguments):
     output, memory = run([args.lab, "bench", *arguments, "--device", args.device, "--json"])
-    return json.loads(output)["median_seconds"], memory
+    return json.loads(output)["median_s"], memory
 
 
 def peer(script, *arguments, pattern):
@@ -79,7 +79,7 @@ def compare(name, us, *them):
 
 if "step" in args.only:
     for name, (layers, hidden, heads, size, batch, length, tuning) in STEPS.items():
-        shape = ["--layers", layers, "--hidden", hidden, "--heads", heads, "--batch-size", batch, "--length", length]
+        shape = ["--layers", layers, "--hidden", hidden, "--heads", heads, "--batch", batch, "--seq", length]
         numbers = [layers, hidden, heads, size, batch, length]
         def torch(attention, numbers=numbers, tuning=tuning):
             return lambda: peer("step.py", *numbers, 6, tuning, attention, pattern=r"median ([\d.]+)")

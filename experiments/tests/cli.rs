@@ -395,7 +395,8 @@ fn a_text_without_a_mask_and_a_backbone_without_a_head_are_explained() {
 #[test]
 fn help_is_complete() {
     let help = String::from_utf8(adapter_lab(&["--help"]).stdout).unwrap();
-    let commands = "train run reproduce report pretrain params encode fill-mask eval predict ablate fetch list";
+    let commands = "train run reproduce report pretrain params encode fill-mask eval predict glue-submission ablate bench \
+                    parity fetch list";
     for command in commands.split(' ') {
         assert!(help.contains(command));
         assert!(adapter_lab(&[command, "--help"]).status.success());
@@ -405,10 +406,10 @@ fn help_is_complete() {
 
 #[test]
 fn bench_says_what_was_measured() {
-    let small = ["--layers", "1", "--hidden", "8", "--heads", "2", "--batch-size", "2", "--length", "4"];
+    let small = ["--layers", "1", "--hidden", "8", "--heads", "2", "--batch", "2", "--seq", "4"];
     let step = json(&[&["bench", "step", "--repeats", "3", "--adapter-size", "2", "--json"], &small[..]].concat());
     assert_eq!(step["seconds"].as_array().unwrap().len(), 3);
-    assert_eq!(step["seconds"][1], step["median_seconds"]);
+    assert!(step["repeats"] == 3 && step["seconds"][1] == step["median_s"] && step["seconds"][0] == step["best_s"]);
     // Two adapters of 2·2·8 + 8 + 2, three LayerNorms and a head for two classes.
     assert_eq!(step["trained"], 2 * 42 + 3 * 16 + 18);
     assert!(step["dropout"] == 0.1 && step["threads"].as_u64() > Some(0));

@@ -75,7 +75,10 @@ struct Measurement<D> {
     #[serde(flatten)]
     compute: ComputeArgs,
     threads: usize,
-    median_seconds: f64,
+    median_s: f64,
+    best_s: f64,
+    repeats: usize,
+    /// Every measurement, the shortest first.
     seconds: Vec<f64>,
     peak_memory_bytes: Option<u64>,
 }
@@ -102,7 +105,9 @@ impl Repeats {
             details,
             compute: self.compute.clone(),
             threads: rayon::current_num_threads(),
-            median_seconds: seconds[seconds.len() / 2],
+            median_s: seconds[seconds.len() / 2],
+            best_s: seconds[0],
+            repeats: self.repeats,
             seconds,
             peak_memory_bytes: memory::peak(),
         })
@@ -112,7 +117,7 @@ impl Repeats {
 impl<D: Serialize> Measurement<D> {
     fn print(&self, json: bool, more: &str) -> Result<()> {
         print(self, json, || {
-            let (seconds, of, threads) = (self.median_seconds, self.seconds.len(), self.threads);
+            let (seconds, of, threads) = (self.median_s, self.repeats, self.threads);
             format!("{}: {seconds:.4} s (median of {of}, {threads} threads); {more}\n", self.bench)
         })
     }
@@ -131,11 +136,11 @@ struct StepArgs {
     #[arg(long, default_value_t = 12)]
     heads: usize,
     /// Sequences of a step
-    #[arg(long, default_value_t = 32)]
-    batch_size: usize,
+    #[arg(long, alias = "batch-size", default_value_t = 32)]
+    batch: usize,
     /// Tokens of a sequence
     #[arg(long, default_value_t = 128)]
-    length: usize,
+    seq: usize,
     #[command(flatten)]
     tuning: TuningArgs,
     #[command(flatten)]
@@ -147,15 +152,15 @@ struct StepDetails {
     layers: usize,
     hidden: usize,
     heads: usize,
-    batch_size: usize,
-    length: usize,
+    batch: usize,
+    seq: usize,
     tuning: String,
     trained: usize,
     dropout: f64,
 }
 
 fn step(args: &StepArgs) -> Result<()> {
-    let StepArgs { layers, hidden, heads, batch_size, length, .. } = *args;
+    let StepArgs { layers, hidden, heads, batch, seq, .. } = *args;
     let device = args.repeats.compute.open()?.autodiff();
     let config = BertConfig { vocab_size: 30_522, ..BertConfig::new(hidden, layers, heads) };
     let tuning = parse_tuning(&args.tuning.tuning, args.tuning.k, layers)?;
@@ -166,20 +171,20 @@ fn step(args: &StepArgs) -> Result<()> {
 
     // Any word pieces will do; these are not all the same.
     let sequence = |row: usize| Encoded {
-        input_ids: (0..length).map(|place| ((row * 7919 + place * 104_729) % config.vocab_size) as u32).collect(),
-        token_type_ids: vec![0; length],
+        input_ids: (0..seq).map(|place| ((row * 7919 + place * 104_729) % config.vocab_size) as u32).collect(),
+        token_type_ids: vec![0; seq],
         ..Encoded::default()
     };
-    let sequences: Vec<_> = (0..batch_size).map(sequence).collect();
-    let batch = PackedBatch::new(&sequences, &config, &device)?;
-    let classes = vec![0; batch_size];
+    let sequences: Vec<_> = (0..batch).map(sequence).collect();
+    let packed = PackedBatch::new(&sequences, &config, &device)?;
+    let classes = vec![0; batch];
 
     let mut adam = Adam::new(Profile::Paper.settings().adam);
     let mut number = 0;
     let mut take = || {
-        let batch = batch.clone().with_dropout(DropoutKey { seed: 0, step: number });
+        let packed = packed.clone().with_dropout(DropoutKey { seed: 0, step: number });
         number += 1;
-        let loss = cross_entropy(model.forward(&batch), &classes);
+        let loss = cross_entropy(model.forward(&packed), &classes);
         let gradients = StepGradients::of(&model, &loss.backward());
         model = adam.update(model.clone(), &gradients, 1e-4);
         // Some devices only take down what is to be done.
@@ -189,9 +194,9 @@ fn step(args: &StepArgs) -> Result<()> {
     // The first step makes weights and Adam's memory.
     take()?;
     let (tuning, dropout) = (tuning.to_string(), config.hidden_dropout_prob);
-    let details = StepDetails { layers, hidden, heads, batch_size, length, tuning, trained, dropout };
+    let details = StepDetails { layers, hidden, heads, batch, seq, tuning, trained, dropout };
     let measured = args.repeats.measure("step", details, take)?;
-    let tokens = (batch_size * length) as f64 / measured.median_seconds;
+    let tokens = (batch * seq) as f64 / measured.median_s;
     measured.print(args.repeats.json, &format!("{tokens:.0} tokens/s, {} trained values", grouped(trained)))
 }
 
@@ -238,7 +243,7 @@ struct TextDetails {
     task: String,
     layers: usize,
     hidden: usize,
-    batch_size: usize,
+    batch: usize,
     tuning: String,
     examples: usize,
     tokens: usize,
@@ -266,20 +271,13 @@ impl TextArgs {
         Ok(Texts { network, bert, tokenizer: backbone.tokenizer, dataset, cache })
     }
 
-    fn details(
-        &self,
-        texts: &Texts,
-        batch_size: usize,
-        tuning: Tuning,
-        lengths: &[usize],
-        trained: usize,
-    ) -> TextDetails {
+    fn details(&self, texts: &Texts, batch: usize, tuning: Tuning, lengths: &[usize], trained: usize) -> TextDetails {
         TextDetails {
             backbone: self.backbone.backbone.clone().unwrap_or_default(),
             task: texts.dataset.task.clone(),
             layers: texts.network.num_hidden_layers,
             hidden: texts.network.hidden_size,
-            batch_size,
+            batch,
             tuning: tuning.to_string(),
             examples: lengths.len(),
             tokens: lengths.iter().sum(),
@@ -305,8 +303,8 @@ struct EpochArgs {
     #[command(flatten)]
     texts: TextArgs,
     /// Examples of a step
-    #[arg(long, default_value_t = 32)]
-    batch_size: usize,
+    #[arg(long, alias = "batch-size", default_value_t = 32)]
+    batch: usize,
     /// Keep what the frozen layers say: an epoch after the first with `cache_prefix`
     #[arg(long)]
     cache_prefix: bool,
@@ -349,16 +347,15 @@ fn epoch(args: &EpochArgs) -> Result<()> {
         backbone: BackboneId { name: String::new(), hash: String::new() },
     };
     let trained = ParamCount::of(&model, tuning).trained;
-    let course =
-        Course { batch_size: args.batch_size, precision, ..Course::new(Profile::Paper.settings(), 3e-4, 1, 0) };
+    let course = Course { batch_size: args.batch, precision, ..Course::new(Profile::Paper.settings(), 3e-4, 1, 0) };
     let lengths = lengths(&set.tokens);
-    let details = args.texts.details(&texts, args.batch_size, tuning, &lengths, trained);
+    let details = args.texts.details(&texts, args.batch, tuning, &lengths, trained);
     let measured = args.repeats.measure("epoch", details, || {
         let mut unseen = |_: &Step| {};
         let trained = train(model.clone(), &info, &lessons, &course, &device, Safety::default(), &mut unseen)?;
         Ok(trained.measured.evaluation_seconds)
     })?;
-    let tokens = lengths.iter().sum::<usize>() as f64 / measured.median_seconds;
+    let tokens = lengths.iter().sum::<usize>() as f64 / measured.median_s;
     measured.print(args.repeats.json, &format!("{tokens:.0} tokens/s, {} trained values", grouped(trained)))
 }
 
@@ -368,8 +365,8 @@ struct PassArgs {
     #[command(flatten)]
     texts: TextArgs,
     /// Examples of a pass
-    #[arg(long, default_value_t = 64)]
-    batch_size: usize,
+    #[arg(long, alias = "batch-size", default_value_t = 64)]
+    batch: usize,
     /// Width of the adapters' bottleneck
     #[arg(long, default_value_t = 64, value_name = "M")]
     adapter_size: usize,
@@ -382,7 +379,7 @@ struct AblateDetails {
     #[serde(flatten)]
     texts: TextDetails,
     /// Median time of evaluating every span anew.
-    anew_seconds: f64,
+    anew_s: f64,
 }
 
 fn ablate(args: &PassArgs) -> Result<()> {
@@ -401,19 +398,18 @@ fn ablate(args: &PassArgs) -> Result<()> {
                 true => None,
                 false => adapter,
             });
-            black_box(outputs(&without, set.tokens(), network, args.batch_size, &device)?);
+            black_box(outputs(&without, set.tokens(), network, args.batch, &device)?);
         }
         Ok(0.0)
     })?;
-    let texts = args.texts.details(&texts, args.batch_size, tuning, &lengths(set.tokens()), 0);
-    let details = AblateDetails { texts, anew_seconds: anew.median_seconds };
+    let texts = args.texts.details(&texts, args.batch, tuning, &lengths(set.tokens()), 0);
+    let details = AblateDetails { texts, anew_s: anew.median_s };
     let measured = args.repeats.measure("ablate", details, || {
-        black_box(ablate_spans(&model, &set, network, args.batch_size, &device)?);
+        black_box(ablate_spans(&model, &set, network, args.batch, &device)?);
         Ok(0.0)
     })?;
-    let ratio = anew.median_seconds / measured.median_seconds;
-    measured
-        .print(args.repeats.json, &format!("every span anew: {:.4} s, {ratio:.2} times as long", anew.median_seconds))
+    let ratio = anew.median_s / measured.median_s;
+    measured.print(args.repeats.json, &format!("every span anew: {:.4} s, {ratio:.2} times as long", anew.median_s))
 }
 
 fn inference(args: &PassArgs) -> Result<()> {
@@ -424,11 +420,11 @@ fn inference(args: &PassArgs) -> Result<()> {
     let model = model(texts.bert.clone(), texts.dataset.outputs(), tuning, args.adapter_size, precision, &device)?;
     let set = texts.validation()?;
     let lengths = lengths(set.tokens());
-    let details = args.texts.details(&texts, args.batch_size, tuning, &lengths, 0);
+    let details = args.texts.details(&texts, args.batch, tuning, &lengths, 0);
     let measured = args.repeats.measure("inference", details, || {
-        black_box(outputs(&model, set.tokens(), &texts.network, args.batch_size, &device)?);
+        black_box(outputs(&model, set.tokens(), &texts.network, args.batch, &device)?);
         Ok(0.0)
     })?;
-    let each = lengths.len() as f64 / measured.median_seconds;
+    let each = lengths.len() as f64 / measured.median_s;
     measured.print(args.repeats.json, &format!("{each:.0} texts/s"))
 }
