@@ -23,9 +23,9 @@ pub struct RunRecord {
     /// The resolved configuration.
     pub config: Map<String, Value>,
     /// What went in beside the configuration: hashes of `backbone`, `data` and `tokenizer`; the network's `dropout`, the
-    /// `device` it was begun on, the version of the `numerics`, the `dtype` unless it is f32.
+    /// kind of `device` it was begun on, the version of the `numerics`, the `dtype` unless it is f32.
     pub fingerprints: BTreeMap<String, String>,
-    /// Its moves from one device to another, if it was resumed elsewhere; it is then not the same to the bit.
+    /// Its moves from one kind of device to another, if it was resumed elsewhere; it is then not the same to the bit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<Move>,
     /// Steps that were not taken because their gradients overflowed half precision.
@@ -49,7 +49,7 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// A run that went on on another device.
+/// A run that went on on another kind of device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
     /// Steps taken before.

@@ -99,19 +99,10 @@ impl FromStr for DeviceName {
 
 impl fmt::Display for DeviceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let numbered = |name: &str, n: &usize| format!("{name}:{n}");
-        let name = match self {
-            Self::Flex => "flex".to_owned(),
-            Self::Tch => "tch".to_owned(),
-            Self::TchCuda(n) => numbered("tch:cuda", n),
-            Self::Wgpu(None) => "wgpu".to_owned(),
-            Self::Wgpu(Some(n)) => numbered("wgpu", n),
-            Self::Vulkan => "vulkan".to_owned(),
-            Self::Metal => "metal".to_owned(),
-            Self::Cuda(n) => numbered("cuda", n),
-            Self::Rocm(n) => numbered("rocm", n),
-        };
-        f.pad(&name)
+        match self.number() {
+            Some(number) => f.pad(&format!("{}:{number}", self.kind())),
+            None => f.pad(self.kind()),
+        }
     }
 }
 
@@ -135,6 +126,28 @@ pub fn cpu() -> Device {
 }
 
 impl DeviceName {
+    /// Its name without a number.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Flex => "flex",
+            Self::Tch => "tch",
+            Self::TchCuda(_) => "tch:cuda",
+            Self::Wgpu(_) => "wgpu",
+            Self::Vulkan => "vulkan",
+            Self::Metal => "metal",
+            Self::Cuda(_) => "cuda",
+            Self::Rocm(_) => "rocm",
+        }
+    }
+
+    fn number(self) -> Option<usize> {
+        match self {
+            Self::TchCuda(number) | Self::Cuda(number) | Self::Rocm(number) => Some(number),
+            Self::Wgpu(number) => number,
+            Self::Flex | Self::Tch | Self::Vulkan | Self::Metal => None,
+        }
+    }
+
     /// The Cargo feature that builds it in.
     fn feature(self) -> &'static str {
         match self {
@@ -395,6 +408,12 @@ impl TrainingPlace {
         if self.devices.is_empty() { vec![self.compute.device.device] } else { self.devices.clone() }
     }
 
+    /// The kinds of all devices: a run on `cuda:0` is the same run on `cuda:1`.
+    pub fn kinds(&self) -> String {
+        let kinds: Vec<&str> = self.names().into_iter().map(DeviceName::kind).collect();
+        kinds.join(",")
+    }
+
     /// Opens all devices.
     ///
     /// # Errors
@@ -466,14 +485,25 @@ mod tests {
         assert!(error.contains("`cargo build --release --features cuda`"), "{error}");
     }
 
+    fn place(devices: &[DeviceName]) -> TrainingPlace {
+        let device = DeviceArgs { device: DeviceName::Flex };
+        let compute = ComputeArgs { device, dtype: Precision::F32 };
+        TrainingPlace { compute, devices: devices.to_vec() }
+    }
+
+    #[test]
+    fn a_kind_has_no_number() {
+        let place = place(&[DeviceName::Cuda(0), DeviceName::TchCuda(1), DeviceName::Wgpu(Some(2)), DeviceName::Tch]);
+        assert_eq!(place.to_string(), "cuda:0,tch:cuda:1,wgpu:2,tch");
+        assert_eq!(place.kinds(), "cuda,tch:cuda,wgpu,tch");
+    }
+
     #[rstest]
     #[case(&[DeviceName::Wgpu(None)], "device `wgpu` failed: device lost; finished runs are kept")]
     #[case(&[DeviceName::Cuda(0), DeviceName::Cuda(1)], "device `cuda:0,cuda:1` failed: device lost")]
     #[case(&[DeviceName::Flex], "a defect: device lost")]
     fn a_device_that_is_lost_in_the_middle_is_an_error(#[case] devices: &[DeviceName], #[case] message: &str) {
-        let device = DeviceArgs { device: DeviceName::Flex };
-        let compute = ComputeArgs { device, dtype: Precision::F32 };
-        let place = TrainingPlace { compute, devices: devices.to_vec() };
+        let place = place(devices);
         let error = place.guard(|| -> Result<()> { panic!("device {}", "lost") }).unwrap_err();
         assert!(error.to_string().starts_with(message), "{error}");
         assert_eq!(error.is::<DeviceFailed>(), devices != [DeviceName::Flex]);

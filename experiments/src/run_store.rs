@@ -162,7 +162,7 @@ impl OpenRun {
         self.folder.join("steps.jsonl")
     }
 
-    /// Says that the run is now on `device`, after `step`: how it was begun, with all its moves.
+    /// Says that the run is now on this kind of `device`, after `step`: how it was begun, with all its moves.
     ///
     /// # Errors
     /// If that cannot be kept.

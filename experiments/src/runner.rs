@@ -196,7 +196,7 @@ impl<'a> Runner<'a> {
         let resume = open.as_ref().map(OpenRun::checkpoint).transpose()?.flatten();
         let done = resume.as_ref().map_or(0, |checkpoint| checkpoint.numbers.step);
         let begun = match &open {
-            Some(open) => open.begin(begun, &self.place.to_string(), done)?,
+            Some(open) => open.begin(begun, &self.place.kinds(), done)?,
             None => begun,
         };
         let Begun { config, fingerprints, moves, .. } = begun;
@@ -310,7 +310,7 @@ impl<'a> Runner<'a> {
             ("backbone".to_owned(), backbone.id().hash),
             ("data".to_owned(), data.fingerprint()),
             ("tokenizer".to_owned(), backbone.tokenizer.hash()?),
-            (DEVICE.to_owned(), self.place.to_string()),
+            (DEVICE.to_owned(), self.place.kinds()),
             ("numerics".to_owned(), NUMERICS.to_string()),
         ]);
         // Runs in f32 are called what they were before there was anything else.

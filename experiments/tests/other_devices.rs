@@ -117,7 +117,7 @@ fn an_experiment_whose_device_is_lost_keeps_its_finished_runs_and_goes_on_later(
     let grid = format!("about = \"two seeds\"\ntask = \"file:{}\"\nepochs = 2\nseed = [0, 1]\n", path("dogs.csv"));
     fs::write(&experiment, grid).unwrap();
     let options = ["run", &experiment, "--backbone", &backbone, "--runs", &runs, "--cache-dir", &cache];
-    let options = [&options[..], &["--device", "wgpu:0", "--checkpoint-every", "0", "--jobs", "1"]].concat();
+    let options = [&options[..], &["--checkpoint-every", "0", "--jobs", "1", "--device"]].concat();
 
     let finished = || -> Vec<(String, Vec<u8>)> {
         let folders = fs::read_dir(&runs).into_iter().flatten().map(|entry| entry.unwrap().path());
@@ -133,15 +133,15 @@ fn an_experiment_whose_device_is_lost_keeps_its_finished_runs_and_goes_on_later(
             }
             setup.device.destroy();
         });
-        experiments::run(Cli::parse_from([&["adapter-lab"], &options[..]].concat()))
+        experiments::run(Cli::parse_from([&["adapter-lab"], &options[..], &["wgpu:0"]].concat()))
     });
     let error = format!("{:#}", ended.unwrap_err());
     assert!(error.starts_with("device `wgpu:0` failed"), "{error}");
     let before = finished();
     assert_eq!(before.len(), 1, "the run that was cut off has no record");
 
-    // A process of its own opens the adapter anew.
-    let output = Command::new(env!("CARGO_BIN_EXE_adapter-lab")).args(&options).output().unwrap();
+    // A process of its own opens the adapter anew, under whatever number.
+    let output = Command::new(env!("CARGO_BIN_EXE_adapter-lab")).args(&options).arg("wgpu").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let after = finished();
     assert_eq!(after.len(), 2);
