@@ -71,7 +71,7 @@ fn a_pytorch_file_loads_the_same_network() {
     RandomCheckpoint::micro().write(folder.path(), &Device::flex()).unwrap();
     let expected = load(folder.path()).unwrap();
     fs::remove_file(folder.path().join("model.safetensors")).unwrap();
-    let pickle = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/micro.bin");
+    let pickle = Path::new("tests/golden/micro.bin");
     fs::copy(pickle, folder.path().join("pytorch_model.bin")).unwrap();
     let loaded = load(folder.path()).unwrap();
     assert_eq!(loaded.id().hash, expected.id().hash);

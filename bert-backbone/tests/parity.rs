@@ -73,8 +73,9 @@ impl Golden {
     }
 }
 
-fn golden_folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+/// Tests run in their package's folder.
+fn golden_folder() -> &'static Path {
+    Path::new("tests/golden")
 }
 
 fn inputs() -> Vec<Input> {

@@ -37,7 +37,7 @@ fn pre_training_learns_and_repeats_itself_to_the_byte() {
 fn nano_is_what_pretrain_makes() {
     let folder = tempfile::tempdir().unwrap();
     pretrain(PretrainConfig::default(), folder.path(), &Device::flex(), |_, _| {}).unwrap();
-    let asset = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bert-backbone/assets/nano");
+    let asset = Path::new("../bert-backbone/assets/nano");
     for file in ["config.json", "model.safetensors", "tokenizer_config.json", "vocab.txt"] {
         assert!(fs::read(folder.path().join(file)).unwrap() == fs::read(asset.join(file)).unwrap(), "{file} differs");
     }
@@ -47,7 +47,7 @@ fn nano_is_what_pretrain_makes() {
 #[test]
 fn adapters_on_nano_are_far_ahead_of_adapters_on_random_weights() {
     let folder = tempfile::tempdir().unwrap();
-    let asset = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bert-backbone/assets/nano");
+    let asset = Path::new("../bert-backbone/assets/nano");
     let vocabulary: Vec<String> =
         fs::read_to_string(asset.join("vocab.txt")).unwrap().lines().map(str::to_owned).collect();
     let config = BertConfig::read(&asset.join("config.json")).unwrap();
