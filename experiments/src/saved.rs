@@ -1,8 +1,10 @@
 //! A task's saved v, loaded onto its backbone and put to use.
 
 use std::{
+    collections::{BTreeMap, btree_map::Entry},
     fmt::Debug,
     path::{Path, PathBuf},
+    rc::Rc,
     sync::Arc,
 };
 
@@ -44,13 +46,14 @@ pub struct UseArgs {
 }
 
 /// A model ready to predict.
+#[derive(Clone)]
 pub struct Saved {
     /// What the file says of itself.
     pub info: TaskInfo,
     /// What the task asks for.
     pub kind: TaskKind,
     /// The backbone.
-    pub backbone: Backbone,
+    pub backbone: Rc<Backbone>,
     model: TaskModel<Option<Adapter>>,
     device: Device,
     batch_size: usize,
@@ -68,20 +71,38 @@ impl SavedArgs {
 impl UseArgs {
     /// Loads a per-task file onto its backbone.
     pub fn load(&self, adapter: &Path) -> Result<Saved> {
-        let file = TaskFile::read(adapter)?;
-        let info = file.info.clone();
+        self.load_all(&[adapter.to_owned()])?.pop().context("no per-task file")
+    }
+
+    /// Loads per-task files onto their backbones; those of the same backbone share it.
+    pub fn load_all(&self, adapters: &[PathBuf]) -> Result<Vec<Saved>> {
+        let files = adapters.iter().map(|adapter| TaskFile::read(adapter)).collect::<Result<Vec<_>, _>>()?;
         let device = self.compute.open()?;
-        let name = self.backbone.clone().unwrap_or_else(|| info.backbone.name.clone());
-        let backbone = self.cache.load(&name, &device)?;
-        let model = TaskModel::load(&backbone, file, &device)
-            .with_context(|| format!("cannot use {} with backbone `{}`", adapter.display(), backbone.name))?;
+        let mut backbones: BTreeMap<String, Rc<Backbone>> = BTreeMap::new();
+        let mut load = |(adapter, file): (&PathBuf, TaskFile)| {
+            let name = self.backbone.as_ref().unwrap_or(&file.info.backbone.name).clone();
+            let backbone = match backbones.entry(name) {
+                Entry::Occupied(known) => known.get().clone(),
+                Entry::Vacant(new) => {
+                    let backbone = Rc::new(self.cache.load(new.key(), &device)?);
+                    new.insert(backbone).clone()
+                }
+            };
+            self.saved(file, backbone, &device).with_context(|| format!("cannot use {}", adapter.display()))
+        };
+        adapters.iter().zip(files).map(&mut load).collect()
+    }
+
+    fn saved(&self, file: TaskFile, backbone: Rc<Backbone>, device: &Device) -> Result<Saved> {
+        let info = file.info.clone();
+        let model = TaskModel::load(&backbone, file, device)?;
         let model = self.compute.dtype.of(model);
         Ok(Saved {
             kind: info.kind.parse()?,
             info,
             backbone,
             model,
-            device,
+            device: device.clone(),
             batch_size: self.batch_size,
             max_length: self.max_length,
             fetcher: self.cache.fetcher(),

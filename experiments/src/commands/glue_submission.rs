@@ -8,7 +8,7 @@ use serde::Serialize;
 use tasks::{TestSet, submission_files, zip_submission};
 
 use super::print;
-use crate::saved::UseArgs;
+use crate::saved::{Saved, UseArgs};
 
 /// Predict GLUE's test sets with saved per-task files, and write what its server takes: a file for each set, and all of them in
 /// submission.zip
@@ -41,24 +41,26 @@ struct Submission {
 }
 
 pub fn run(args: &GlueSubmissionArgs) -> Result<()> {
-    let adapters: Vec<&PathBuf> = args.adapters.iter().collect();
-    submit(&adapters, &args.how, &args.data_dir, &args.out, args.json)
+    submit(&args.adapters, &args.how, &args.data_dir, &args.out, args.json)
 }
 
-/// Predicts and writes, one per-task file after the other.
-pub(super) fn submit(adapters: &[&PathBuf], how: &UseArgs, data: &Path, out: &Path, json: bool) -> Result<()> {
-    let (mut files, mut examples) = (Vec::new(), 0);
-    for adapter in adapters {
-        let saved = how.load(adapter)?;
-        let task = &saved.info.task;
-        for set in TestSet::of(task, data)? {
-            let file = out.join(set.file);
-            ensure!(!files.contains(&file), "{}: another file answers task `{task}` already", adapter.display());
-            saved.check_task(task, set.kind, set.labels)?;
-            let predictions = saved.predict(&set.examples, &saved.token_cache())?;
-            examples += predictions.len();
-            files.push(set.write(&predictions, out)?);
+/// Predicts and writes, after everything that can be wrong was looked at.
+pub(super) fn submit(adapters: &[PathBuf], how: &UseArgs, data: &Path, out: &Path, json: bool) -> Result<()> {
+    let mut work: Vec<(Saved, TestSet)> = Vec::new();
+    for saved in how.load_all(adapters)? {
+        let task = saved.info.task.clone();
+        for set in TestSet::of(&task, data)? {
+            saved.check_task(&task, set.kind, set.labels)?;
+            let twice = work.iter().any(|(_, other)| other.file == set.file);
+            ensure!(!twice, "two of the files answer {}: give one for each task", set.file);
+            work.push((saved.clone(), set));
         }
+    }
+    let (mut files, mut examples) = (Vec::new(), 0);
+    for (saved, set) in work {
+        let predictions = saved.predict(&set.examples, &saved.token_cache())?;
+        examples += predictions.len();
+        files.push(set.write(&predictions, out)?);
     }
     let archive = zip_submission(out)?;
     let missing = submission_files().filter(|name| !out.join(name).is_file()).collect();

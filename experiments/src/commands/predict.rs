@@ -54,7 +54,7 @@ struct Row {
 
 pub fn run(args: &PredictArgs) -> Result<()> {
     if let (Some(folder), Some(data)) = (&args.submission, &args.data_dir) {
-        return submit(&[&args.saved.adapter], &args.saved.how, data, folder, args.json);
+        return submit(std::slice::from_ref(&args.saved.adapter), &args.saved.how, data, folder, args.json);
     }
     let examples = examples(args)?;
     let saved = args.saved.load()?;
