@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use bert_backbone::{Backbone, BertConfig};
 use burn::{module::Module, tensor::Device};
 use tasks::{
-    EvaluationSet, FrozenPrefix, Metric, TaskData, TaskKind, TaskModel, TokenCache, TrainingSet, WindowConfig,
+    EvaluationSet, FrozenPrefix, TaskData, TaskKind, TaskModel, TokenCache, TrainingSet, WindowConfig,
     shuffle::{Purpose, permutation},
 };
 
@@ -17,8 +17,6 @@ pub struct Prepared {
     pub kind: TaskKind,
     pub labels: Vec<String>,
     pub outputs: usize,
-    /// What to choose by where the task is not a known one.
-    pub metric: Metric,
     pub train: TrainingSet,
     pub validation: EvaluationSet,
     pub test: Option<EvaluationSet>,
@@ -38,11 +36,6 @@ impl Prepared {
                     kind: dataset.kind,
                     labels: dataset.labels.clone(),
                     outputs: dataset.outputs(),
-                    metric: match dataset.kind {
-                        TaskKind::Regression => Metric::Spearman,
-                        TaskKind::MultiLabel => Metric::MacroF1,
-                        TaskKind::Classification | TaskKind::Span => Metric::Accuracy,
-                    },
                     train: TrainingSet::texts(dataset, &kept, tokenizer, config.max_length, cache)?,
                     validation,
                     test: has_targets.then(test).transpose()?,
@@ -55,7 +48,6 @@ impl Prepared {
                     kind: TaskKind::Span,
                     labels: Vec::new(),
                     outputs: 2,
-                    metric: Metric::AnswerF1,
                     train: TrainingSet::questions(&limited(&questions.train, config), tokenizer, window, cache)?,
                     validation,
                     test: None,

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
+use crate::Metric;
+
 /// What a task asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskKind {
@@ -22,6 +24,16 @@ impl TaskKind {
         (TaskKind::MultiLabel, "multi-label"),
         (TaskKind::Span, "span"),
     ];
+
+    /// What to choose by where the task is not a known one.
+    pub fn metric(self) -> Metric {
+        match self {
+            TaskKind::Classification => Metric::Accuracy,
+            TaskKind::Regression => Metric::Spearman,
+            TaskKind::MultiLabel => Metric::MacroF1,
+            TaskKind::Span => Metric::AnswerF1,
+        }
+    }
 }
 
 impl fmt::Display for TaskKind {

@@ -9,7 +9,7 @@ use burn::tensor::Device;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use tasks::{
-    Dataset, EvaluationSet, FrozenPrefix, Head, HeadInput, Metric, TaskData, TaskModel, TokenCache, TrainingSet,
+    Dataset, EvaluationSet, FrozenPrefix, Head, HeadInput, TaskData, TaskModel, TokenCache, TrainingSet,
     loss::cross_entropy, outputs,
 };
 
@@ -105,7 +105,7 @@ impl Repeats {
             details,
             compute: self.compute.clone(),
             threads: rayon::current_num_threads(),
-            median_s: seconds[seconds.len() / 2],
+            median_s: (seconds[(seconds.len() - 1) / 2] + seconds[seconds.len() / 2]) / 2.0,
             best_s: seconds[0],
             repeats: self.repeats,
             seconds,
@@ -211,6 +211,9 @@ fn model(
 ) -> Result<TaskModel<Option<Adapter>>> {
     let (init, hidden) = (Init::new(0), bert.embeddings.word_embeddings.weight.dims()[1]);
     let adapter = (tuning == Tuning::Adapters).then(|| AdapterConfig::new(size));
+    if let Some(adapter) = &adapter {
+        adapter.check(bert.encoder.layer.len())?;
+    }
     let bert = bert.insert(|place| adapter.as_ref().and_then(|adapter| adapter.init(place, hidden, init, device)));
     let head = Head::new(hidden, outputs, HeadInput::Cls, init, device);
     Ok(precision.of(tuning.apply(TaskModel::new(bert, head)?)))
@@ -333,7 +336,7 @@ fn epoch(args: &EpochArgs) -> Result<()> {
     // Training chooses by something: as little as possible.
     let few = &dataset.validation[..dataset.validation.len().min(32)];
     let validation = EvaluationSet::texts(dataset, few, tokenizer, MAX_LENGTH, cache)?;
-    let metric = args.texts.task.metric().unwrap_or(Metric::Accuracy);
+    let metric = args.texts.task.metric().unwrap_or(texts.dataset.kind.metric());
     let lessons = Lessons { train: &set, validation: &validation, metric, network };
     let info = TaskInfo {
         task: dataset.task.clone(),
@@ -402,7 +405,8 @@ fn ablate(args: &PassArgs) -> Result<()> {
         }
         Ok(0.0)
     })?;
-    let texts = args.texts.details(&texts, args.batch, tuning, &lengths(set.tokens()), 0);
+    let trained = ParamCount::of(&model, tuning).trained;
+    let texts = args.texts.details(&texts, args.batch, tuning, &lengths(set.tokens()), trained);
     let details = AblateDetails { texts, anew_s: anew.median_s };
     let measured = args.repeats.measure("ablate", details, || {
         black_box(ablate_spans(&model, &set, network, args.batch, &device)?);
@@ -420,7 +424,8 @@ fn inference(args: &PassArgs) -> Result<()> {
     let model = model(texts.bert.clone(), texts.dataset.outputs(), tuning, args.adapter_size, precision, &device)?;
     let set = texts.validation()?;
     let lengths = lengths(set.tokens());
-    let details = args.texts.details(&texts, args.batch, tuning, &lengths, 0);
+    let trained = ParamCount::of(&model, tuning).trained;
+    let details = args.texts.details(&texts, args.batch, tuning, &lengths, trained);
     let measured = args.repeats.measure("inference", details, || {
         black_box(outputs(&model, set.tokens(), &texts.network, args.batch, &device)?);
         Ok(0.0)
