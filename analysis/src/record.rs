@@ -118,4 +118,7 @@ pub struct Measured {
     pub tokens_per_second: f64,
     /// The process's largest memory, where the system tells.
     pub peak_memory_bytes: Option<u64>,
+    /// How often it was interrupted and gone on with.
+    #[serde(default)]
+    pub resumes: usize,
 }

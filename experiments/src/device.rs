@@ -5,7 +5,7 @@ use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     str::FromStr,
-    sync::Mutex,
+    sync::{Mutex, PoisonError},
 };
 
 use anyhow::{Result, anyhow};
@@ -63,13 +63,14 @@ pub enum DeviceError {
 
 /// A device that failed in the middle of its work.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "device `{devices}` failed: {reason}; finished runs are kept, the same command goes on from the last checkpoint"
-)]
+#[error("device `{devices}` failed: {reason}{}", if *kept { KEPT } else { "" })]
 pub struct DeviceFailed {
     devices: String,
     reason: String,
+    kept: bool,
 }
+
+const KEPT: &str = "; finished runs are kept, the same command goes on from the last checkpoint";
 
 /// The command that builds a device in.
 fn build_command(feature: &str) -> String {
@@ -125,6 +126,9 @@ pub fn cpu() -> Device {
     Device::flex()
 }
 
+/// Devices that were opened: a graphics adapter can be opened once in a process.
+static OPEN: Mutex<Vec<(DeviceName, Device)>> = Mutex::new(Vec::new());
+
 impl DeviceName {
     /// Its name without a number.
     pub fn kind(self) -> &'static str {
@@ -164,9 +168,7 @@ impl DeviceName {
     /// # Errors
     /// If it is not in this build, or not on this machine.
     pub fn open(self) -> Result<Device, DeviceError> {
-        /// A graphics adapter can be opened once in a process.
-        static OPEN: Mutex<Vec<(DeviceName, Device)>> = Mutex::new(Vec::new());
-        let mut open = OPEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, device)) = open.iter().find(|(name, _)| *name == self) {
             return Ok(device.clone());
         }
@@ -419,33 +421,54 @@ impl TrainingPlace {
     /// # Errors
     /// If one cannot be had, or cannot compute in this precision.
     pub fn open(&self) -> Result<Vec<Device>> {
+        self.open_for(self.compute.dtype)
+    }
+
+    /// [`open`](Self::open) for another precision.
+    pub(crate) fn open_for(&self, precision: Precision) -> Result<Vec<Device>> {
         let open = |name: DeviceName| {
             let device = name.open()?;
-            self.compute.dtype.check(name, &device)?;
+            precision.check(name, &device)?;
             Ok(device)
         };
         self.names().into_iter().map(open).collect()
     }
 
-    /// Runs `f`. Burn's devices panic where they fail: that becomes an error. The CPU does not fail; its panics are ours.
+    /// Runs `f`, which keeps its runs or not. Burn's devices panic where they fail: that becomes an error.
     ///
     /// # Errors
     /// What `f` fails with, or [`DeviceFailed`].
-    pub fn guard<T>(&self, f: impl FnOnce() -> Result<T>) -> Result<T> {
-        catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
-            let reason = panic_text(&*panic).to_owned();
-            match self.names().iter().all(|name| *name == DeviceName::Flex) {
-                true => Err(anyhow!("a defect: {reason} (RUST_BACKTRACE=1 shows where)")),
-                false => Err(DeviceFailed { devices: self.to_string(), reason }.into()),
-            }
-        })
+    pub fn guard<T>(&self, kept: bool, f: impl FnOnce() -> Result<T>) -> Result<T> {
+        catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| Err(failure(&self.names(), &*panic, kept)))
     }
+}
+
+/// Runs a whole command: what one of its devices panics with becomes an error, and so does a defect.
+pub fn guard<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
+        let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let names: Vec<DeviceName> = open.iter().map(|(name, _)| *name).collect();
+        Err(failure(&names, &*panic, false))
+    })
+}
+
+/// What a panic means on these devices. The CPU does not fail; its panics are ours.
+fn failure(names: &[DeviceName], panic: &(dyn Any + Send), kept: bool) -> anyhow::Error {
+    let reason = panic_text(panic).to_owned();
+    match names.iter().all(|name| *name == DeviceName::Flex) {
+        true => anyhow!("a defect: {reason} (RUST_BACKTRACE=1 shows where)"),
+        false => DeviceFailed { devices: joined(names), reason, kept }.into(),
+    }
+}
+
+fn joined(names: &[DeviceName]) -> String {
+    let names: Vec<String> = names.iter().map(DeviceName::to_string).collect();
+    names.join(",")
 }
 
 impl fmt::Display for TrainingPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<String> = self.names().iter().map(DeviceName::to_string).collect();
-        f.pad(&names.join(","))
+        f.pad(&joined(&self.names()))
     }
 }
 
@@ -504,11 +527,15 @@ mod tests {
     #[case(&[DeviceName::Flex], "a defect: device lost")]
     fn a_device_that_is_lost_in_the_middle_is_an_error(#[case] devices: &[DeviceName], #[case] message: &str) {
         let place = place(devices);
-        let error = place.guard(|| -> Result<()> { panic!("device {}", "lost") }).unwrap_err();
+        let error = place.guard(true, || -> Result<()> { panic!("device {}", "lost") }).unwrap_err();
         assert!(error.to_string().starts_with(message), "{error}");
         assert_eq!(error.is::<DeviceFailed>(), devices != [DeviceName::Flex]);
         // What fails without a panic stays what it is.
-        assert_eq!(place.guard(|| -> Result<()> { Err(anyhow!("no data")) }).unwrap_err().to_string(), "no data");
+        let other = place.guard(true, || -> Result<()> { Err(anyhow!("no data")) }).unwrap_err();
+        assert_eq!(other.to_string(), "no data");
+        // Nothing is promised that is not there.
+        let error = place.guard(false, || -> Result<()> { panic!("device lost") }).unwrap_err().to_string();
+        assert!(!error.contains("kept"), "{error}");
     }
 
     #[test]

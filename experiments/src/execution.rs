@@ -153,8 +153,8 @@ impl Plan {
         }
         match self.kind {
             Kind::Train => {}
-            Kind::Ablate => workplace.place.guard(|| executed.ablate(workplace, &self.runs))?,
-            Kind::Stream => workplace.place.guard(|| executed.stream(workplace, &self.runs))?,
+            Kind::Ablate => workplace.place.guard(true, || executed.ablate(workplace, &self.runs))?,
+            Kind::Stream => workplace.place.guard(true, || executed.stream(workplace, &self.runs))?,
         }
         let path = workplace.runs.join("experiments").join(format!("{}.json", self.experiment));
         write_json(&path, &executed.record(self))?;

@@ -7,7 +7,7 @@ use clap::{Args, builder::RangedU64ValueParser};
 
 use crate::{
     backbones::CacheArgs,
-    device::TrainingPlace,
+    device::{DeviceName, TrainingPlace},
     execution::Setting,
     experiment::{Scale, Tasks},
     layers,
@@ -69,9 +69,11 @@ impl ExperimentArgs {
         Ok(Setting { scale: self.scale, suite: self.suite, set, workplace })
     }
 
-    /// Number of processes for runs on `backbone`: a small network does not fill two cores, a large one does.
+    /// Number of processes for runs on `backbone`: a small network does not fill two cores of a CPU, a large one does, and
+    /// other devices share out their work themselves.
     pub fn jobs(&self, backbone: Option<&str>) -> usize {
+        let small = backbone == Some("nano") && self.place.names() == [DeviceName::Flex];
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.jobs.unwrap_or_else(|| if backbone == Some("nano") { cores() } else { 1 })
+        self.jobs.unwrap_or_else(|| if small { cores() } else { 1 })
     }
 }

@@ -14,7 +14,7 @@ pub type Keys = Map<String, Value>;
 const PREFIX: &str = "ADAPTER_LAB_";
 
 /// Variables that are options of commands, not of runs.
-const NOT_OF_RUNS: [&str; 3] = ["DATA", "CACHE", "DEVICE"];
+const NOT_OF_RUNS: [&str; 4] = ["DATA", "CACHE", "DEVICE", "PIP"];
 
 /// The lowest layer.
 pub fn defaults() -> Result<Keys> {

@@ -51,7 +51,7 @@ pub use commands::{Cli, run};
 pub use dashboard::Dashboard;
 pub use device::{
     ComputeArgs, DeviceArgs, DeviceError, DeviceFailed, DeviceKind, DeviceName, FoundDevice, TrainingPlace,
-    device_kinds, panic_text,
+    device_kinds,
 };
 pub use execution::{Ended, Executed, Failure, Plan, Setting, run_all};
 pub use experiment::{Experiment, Grid, Kind, PRESETS, Scale, Tasks};

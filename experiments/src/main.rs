@@ -1,9 +1,6 @@
 //! The `adapter-lab` command.
 
-use std::{
-    panic::{self, AssertUnwindSafe},
-    process::ExitCode,
-};
+use std::{panic, process::ExitCode};
 
 use clap::Parser;
 use experiments::Cli;
@@ -19,15 +16,11 @@ fn main() -> ExitCode {
     let _ = rayon::ThreadPoolBuilder::new().stack_size(8 << 20).build_global();
     // On a thread of the pool, so that work is shared out without waking this one up for each operation. A thread that this
     // one waits for must not share out work itself: with one thread in the pool, both would wait for ever.
-    let ended = rayon::scope(|_| panic::catch_unwind(AssertUnwindSafe(|| experiments::run(cli))));
-    let error = match ended {
-        Ok(Ok(())) => return ExitCode::SUCCESS,
-        Ok(Err(error)) => format!("{error:#}"),
-        Err(panic) => format!(
-            "a defect, or a device that failed: {} (RUST_BACKTRACE=1 shows where)",
-            experiments::panic_text(&*panic)
-        ),
-    };
-    eprintln!("error: {error}");
-    ExitCode::FAILURE
+    match rayon::scope(|_| experiments::run(cli)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
 }

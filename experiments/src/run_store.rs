@@ -8,10 +8,11 @@ use std::{
 
 use adapter_core::{TaskFile, write_atomically};
 use analysis::{Move, RunRecord, SCHEMA};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use crate::{checkpoint::Checkpoint, run_config::RunConfig};
+use crate::{checkpoint::Checkpoint, precision::Precision, run_config::RunConfig};
 
 /// A folder of runs.
 #[derive(Clone, Debug)]
@@ -32,6 +33,20 @@ pub struct Begun {
     pub fingerprints: BTreeMap<String, String>,
     /// Its moves from one device to another.
     pub moves: Vec<Move>,
+}
+
+/// The fingerprint of a precision that is not f32.
+pub const DTYPE: &str = "dtype";
+
+impl Begun {
+    /// The numbers that its network computes with.
+    ///
+    /// # Errors
+    /// If they are none of ours.
+    pub fn precision(&self) -> Result<Precision> {
+        let dtype = self.fingerprints.get(DTYPE).map_or(Ok(Precision::F32), |name| Precision::from_str(name, true));
+        dtype.map_err(|_| anyhow!("a run in an unknown precision"))
+    }
 }
 
 /// What a store knows of a run.

@@ -26,7 +26,7 @@ use crate::{
     prepared::{Prepared, validation},
     progress::Progress,
     run_config::{BURN_VERSION, NUMERICS, RunConfig},
-    run_store::{Begun, Found, OpenRun, RunStore},
+    run_store::{Begun, DTYPE, Found, OpenRun, RunStore},
     step_log::StepLog,
     task_args::{TaskFiles, token_cache},
     trainer::{Course, Keep, Lessons, Safety, Step, Watch, train_on},
@@ -135,7 +135,7 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// If data or backbone cannot be used, another process has the run, or training fails.
     pub fn run(&mut self, config: &RunConfig, progress: &mut Progress) -> Result<Ran> {
-        self.place.guard(|| {
+        self.place.guard(self.store.is_some(), || {
             let backbone = self.backbone(&config.backbone)?;
             self.run_on(&backbone, config, progress)
         })
@@ -143,13 +143,13 @@ impl<'a> Runner<'a> {
 
     /// [`run`](Self::run) on a backbone that is at hand.
     pub fn run_on(&mut self, backbone: &Backbone, config: &RunConfig, progress: &mut Progress) -> Result<Ran> {
-        self.place.guard(|| {
+        self.place.guard(self.store.is_some(), || {
             let data = self.data(&config.task)?;
             let begun = Begun {
                 config: config.clone().for_data(&data, backbone),
                 backbone: config.backbone.clone(),
                 task: config.task.clone(),
-                fingerprints: self.fingerprints(&data, backbone)?,
+                fingerprints: self.fingerprints(&data, backbone, self.precision())?,
                 moves: Vec::new(),
             };
             let identity = serde_json::to_vec(&(serde_json::to_value(&begun.config)?, &begun.fingerprints))?;
@@ -163,15 +163,16 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// If there is no such run, or data, backbone or arithmetic are no longer what they were; and as [`run`](Self::run).
     pub fn resume(&mut self, id: &str, progress: &mut Progress) -> Result<Ran> {
-        self.place.guard(|| {
+        self.place.guard(self.store.is_some(), || {
             let begun = self.store.as_ref().context("a run is resumed from a store")?.begun(id)?;
             let (backbone, data) = (self.backbone(&begun.backbone)?, self.data(&begun.task)?);
-            let ours = self.fingerprints(&data, &backbone)?;
-            for name in ours.keys().chain(begun.fingerprints.keys()).filter(|name| *name != DEVICE) {
-                let said =
-                    |prints: &BTreeMap<String, String>| prints.get(name).map_or("f32", String::as_str).to_owned();
-                let (now, then) = (said(&ours), said(&begun.fingerprints));
-                ensure!(now == then, "run {id} was begun with another {name}: {then}, now {now}");
+            let precision = begun.precision()?;
+            let said = self.precision();
+            ensure!(said == Precision::F32 || said == precision, "run {id} was begun in {precision}, not in {said}");
+            self.place.open_for(precision)?;
+            for (name, now) in self.fingerprints(&data, &backbone, precision)? {
+                let then = begun.fingerprints.get(&name).map_or("unknown", String::as_str);
+                ensure!(name == DEVICE || now == then, "run {id} was begun with another {name}: {then}, now {now}");
             }
             self.go_on(id, begun, &data, &backbone, progress)
         })
@@ -199,12 +200,12 @@ impl<'a> Runner<'a> {
             Some(open) => open.begin(begun, &self.place.kinds(), done)?,
             None => begun,
         };
+        let precision = begun.precision()?;
         let Begun { config, fingerprints, moves, .. } = begun;
-        let metric = Task::find(&config.task).ok().map(|task| task.metric);
         let Value::Object(written) = serde_json::to_value(&config)? else { bail!("a configuration is an object") };
 
         let mut prepared = Prepared::new(data, &config, backbone, &self.token_cache())?;
-        let metric = metric.unwrap_or(prepared.metric);
+        let metric = Task::find(&config.task).map_or(prepared.kind.metric(), |task| task.metric);
 
         // w is shared; v is new, and only v is trained.
         let training: Vec<Device> = self.devices.iter().map(|device| device.clone().autodiff()).collect();
@@ -220,7 +221,6 @@ impl<'a> Runner<'a> {
         };
         let head = Head::new(hidden, prepared.outputs, input, init, device);
         let head = head.with_dropout(config.settings.head_dropout);
-        let precision = self.precision();
         let model = precision.of(config.tuning.apply(TaskModel::new(bert, head)?));
         let count = ParamCount::of(&model, config.tuning);
         if config.cache_prefix {
@@ -302,7 +302,12 @@ impl<'a> Runner<'a> {
     }
 
     /// Everything that decides a run beside its configuration.
-    fn fingerprints(&self, data: &TaskData, backbone: &Backbone) -> Result<BTreeMap<String, String>> {
+    fn fingerprints(
+        &self,
+        data: &TaskData,
+        backbone: &Backbone,
+        precision: Precision,
+    ) -> Result<BTreeMap<String, String>> {
         let BertConfig { hidden_dropout_prob, attention_probs_dropout_prob, .. } = backbone.config;
         let mut fingerprints = BTreeMap::from([
             // They decide training, but not what the network computes: no part of the backbone's own hash.
@@ -314,9 +319,8 @@ impl<'a> Runner<'a> {
             ("numerics".to_owned(), NUMERICS.to_string()),
         ]);
         // Runs in f32 are called what they were before there was anything else.
-        let precision = self.precision();
         if precision != Precision::F32 {
-            fingerprints.insert("dtype".to_owned(), precision.to_string());
+            fingerprints.insert(DTYPE.to_owned(), precision.to_string());
         }
         Ok(fingerprints)
     }

@@ -135,7 +135,11 @@ impl Workplace {
                 match outcome {
                     Outcome::Finished(record) => lock(&report)(number, Ok(&record)),
                     Outcome::Failed(reason) => lock(&report)(number, Err(&format!("{reason}; log: {}", log.display()))),
-                    Outcome::Interrupted(reason) => bail!(reason),
+                    Outcome::Interrupted(reason) => {
+                        // What ended this one ends them all: no further run is begun.
+                        lock(&queue).clear();
+                        bail!(reason)
+                    }
                     Outcome::Busy(_) => {
                         lock(&queue).push_back(number);
                         thread::sleep(PAUSE);

@@ -226,6 +226,7 @@ pub fn train_on<I: Insertion>(
         model = precision.of(checkpoint.now.apply(model, &info.backbone)?);
         adam = Adam::restore(settings.adam, checkpoint.adam, &plain);
         (run, best) = (checkpoint.numbers, checkpoint.best);
+        run.measured.resumes += 1;
     }
     let mut replicas = Replicas::new(&model, others);
     memory::forget_peak();

@@ -55,10 +55,10 @@ fn half_precision_learns_too(#[values(Precision::F16, Precision::Bf16)] precisio
     assert!(trained.best.validation["accuracy"] > 0.95, "{:?}", trained.epochs);
 }
 
-#[test]
-fn a_run_moves_to_another_device_and_says_so() {
+#[rstest]
+fn a_run_moves_to_another_device_and_says_so(#[values("f32", "f16")] dtype: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let mut child = small_run(folder.path(), "runs", &["--adapter-size", "8"]).spawn().unwrap();
+    let mut child = small_run(folder.path(), "runs", &["--adapter-size", "8", "--dtype", dtype]).spawn().unwrap();
     let checkpoint = loop {
         if let Some(checkpoint) = checkpoint_of(&folder.path().join("runs")) {
             break checkpoint;
@@ -75,8 +75,10 @@ fn a_run_moves_to_another_device_and_says_so() {
     half.args(["train", "--resume", id, "--dtype", "bf16", "--runs"]).arg(folder.path().join("runs"));
     let refused = half.env("ADAPTER_LAB_CACHE", folder.path().join("cache")).output().unwrap();
     let errors = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && errors.contains("was begun with another dtype: f32, now bf16"), "{errors}");
+    assert!(!refused.status.success(), "{errors}");
+    assert!(errors.contains(&format!("was begun in {dtype}, not in bf16")), "{errors}");
 
+    // What is not said is taken from the run.
     let mut resume = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
     resume.args(["train", "--resume", id, "--devices", "flex,flex", "--runs"]).arg(folder.path().join("runs"));
     let output = resume.env("ADAPTER_LAB_CACHE", folder.path().join("cache")).output().unwrap();
@@ -87,6 +89,8 @@ fn a_run_moves_to_another_device_and_says_so() {
 
     let record: Value = serde_json::from_str(&fs::read_to_string(run.join("record.json")).unwrap()).unwrap();
     assert_eq!(record["fingerprints"]["device"], "flex");
+    assert_eq!(record["fingerprints"].get("dtype").map_or("f32", |name| name.as_str().unwrap()), dtype);
+    assert_eq!(record["measured"]["resumes"], 1);
     let moves = record["moves"].as_array().unwrap();
     assert_eq!(moves.len(), 1);
     assert!(moves[0]["step"].as_u64().unwrap() > 0);

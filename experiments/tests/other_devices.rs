@@ -85,7 +85,7 @@ fn a_graphics_adapter_that_is_lost_in_the_middle_is_an_error_and_the_run_is_kept
             setup.device.destroy();
         }
     };
-    let Err(error) = place.guard(|| train(model, &info, &lessons, &course, &training, safety, &mut lose)) else {
+    let Err(error) = place.guard(true, || train(model, &info, &lessons, &course, &training, safety, &mut lose)) else {
         panic!("a device that is gone trains nothing");
     };
     assert!(error.is::<DeviceFailed>(), "{error:#}");

@@ -120,6 +120,7 @@ impl Spec {
                 evaluation_seconds: 1.5,
                 tokens_per_second: 1e4,
                 peak_memory_bytes: Some(900_000_000),
+                resumes: 0,
             },
         }
     }

@@ -23,7 +23,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use serde::Serialize;
 
-use crate::sweep;
+use crate::{device::guard, sweep};
 
 /// Parameter-efficient transfer learning on a frozen BERT: adapters, their rivals, and what they cost.
 #[derive(Debug, Parser)]
@@ -59,10 +59,10 @@ enum Command {
 /// Runs a command.
 ///
 /// # Errors
-/// If the command fails; the message says what was wrong, where, and what to do.
+/// If the command fails, or panics; the message says what was wrong, where, and what to do.
 pub fn run(cli: Cli) -> Result<()> {
     let Some(command) = cli.command else { return run(Cli::try_parse_from(["adapter-lab", "reproduce"])?) };
-    match command {
+    guard(|| match command {
         Command::Train(args) => train::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
@@ -80,7 +80,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Command::Parity(args) => parity::run(&args),
         Command::Fetch(args) => fetch::run(&args),
         Command::List(args) => list::run(&args),
-    }
+    })
 }
 
 /// Prints a result: as one JSON document, or as text for people.

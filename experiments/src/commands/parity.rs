@@ -55,10 +55,10 @@ struct Compared {
 
 pub fn run(args: &ParityArgs) -> Result<()> {
     let tolerance = Tolerance { forward: args.forward, gradient: args.gradient, trained: args.trained };
-    let [reference, others @ ..] = args.devices.as_slice() else {
-        bail!("--devices: name at least two, to compare them")
+    let (reference, others) = match args.devices.split_first() {
+        Some((reference, others)) if !others.is_empty() => (reference, others),
+        _ => bail!("--devices: name at least two, to compare them"),
     };
-    ensure!(!others.is_empty(), "--devices {reference}: name at least two, to compare them");
     // Said before anything is computed.
     args.devices.iter().try_for_each(|name| name.open().map(drop))?;
     let expected = args.traces(*reference)?;
