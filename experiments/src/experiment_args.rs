@@ -72,7 +72,8 @@ impl ExperimentArgs {
     /// Number of processes for runs on `backbone`: a small network does not fill two cores of a CPU, a large one does, and
     /// other devices share out their work themselves.
     pub fn jobs(&self, backbone: Option<&str>) -> usize {
-        let small = backbone == Some("nano") && self.place.names() == [DeviceName::Flex];
+        let on_cpu = matches!(self.place.names()[..], [DeviceName::Flex | DeviceName::Tch]);
+        let small = backbone == Some("nano") && on_cpu;
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         self.jobs.unwrap_or_else(|| if small { cores() } else { 1 })
     }
