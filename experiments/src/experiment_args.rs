@@ -36,7 +36,7 @@ pub struct ExperimentArgs {
     /// Seconds between two checkpoints of a run
     #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
     checkpoint_every: f64,
-    /// Processes that run at the same time, each with its share of the cores [default: one for each core on `nano`, else 1]
+    /// Processes that run at the same time, each with its share of the cores [default: one for each core for `nano` on a CPU, else 1]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     jobs: Option<usize>,
     /// Print the runs, and do nothing else
