@@ -183,4 +183,17 @@ mod tests {
         let error = format!("{:#}", options(&assignments(&[text.to_owned()]).unwrap()).unwrap_err());
         assert!(error.contains(expected), "{error}");
     }
+
+    /// Whatever a command reads from the environment must not stop a run.
+    #[test]
+    fn variables_of_commands_are_no_keys_of_runs() {
+        fn variables(command: &clap::Command) -> Vec<(String, String)> {
+            let own = command.get_arguments().filter_map(|argument| argument.get_env());
+            let own = own.map(|name| (name.to_string_lossy().into_owned(), "x".to_owned()));
+            own.chain(command.get_subcommands().flat_map(variables)).collect()
+        }
+        let variables = variables(&<crate::Cli as clap::CommandFactory>::command());
+        assert!(variables.iter().any(|(name, _)| name == "ADAPTER_LAB_DEVICE"));
+        assert!(environment(variables).unwrap().is_empty());
+    }
 }
