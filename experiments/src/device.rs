@@ -1,21 +1,18 @@
 //! The one place that maps a device's name to a Burn device.
 
 use std::{
-    any::Any,
     fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::catch_unwind,
     str::FromStr,
     sync::{Mutex, PoisonError},
 };
 
-use anyhow::{Result, anyhow};
 #[cfg(any(feature = "wgpu", feature = "cuda", feature = "rocm"))]
 use burn::tensor::DeviceType;
 use burn::tensor::{Device, Tensor};
-use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::precision::Precision;
+use crate::guard::panic_text;
 
 /// A device as named on the command line, whether or not this build has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,17 +58,6 @@ pub enum DeviceError {
     },
 }
 
-/// A device that failed in the middle of its work.
-#[derive(Debug, thiserror::Error)]
-#[error("device `{devices}` failed: {reason}{}", if *kept { KEPT } else { "" })]
-pub struct DeviceFailed {
-    devices: String,
-    reason: String,
-    kept: bool,
-}
-
-const KEPT: &str = "; finished runs are kept, the same command goes on from the last checkpoint";
-
 /// The command that builds a device in.
 fn build_command(feature: &str) -> String {
     format!("cargo build --release --features {feature}")
@@ -107,6 +93,12 @@ impl fmt::Display for DeviceName {
     }
 }
 
+/// Names with commas between them.
+pub fn joined(names: &[DeviceName]) -> String {
+    let names: Vec<String> = names.iter().map(DeviceName::to_string).collect();
+    names.join(",")
+}
+
 impl TryFrom<String> for DeviceName {
     type Error = DeviceError;
 
@@ -128,6 +120,12 @@ pub fn cpu() -> Device {
 
 /// Devices that were opened: a graphics adapter can be opened once in a process.
 static OPEN: Mutex<Vec<(DeviceName, Device)>> = Mutex::new(Vec::new());
+
+/// The devices that this process has opened.
+pub fn opened() -> Vec<DeviceName> {
+    let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    open.iter().map(|(name, _)| *name).collect()
+}
 
 impl DeviceName {
     /// Its name without a number.
@@ -362,123 +360,6 @@ fn enumerated(kind: DeviceType, name: fn(usize) -> DeviceName) -> Vec<FoundDevic
     devices.iter().enumerate().map(|(number, device)| found(name(number), adapter(device))).collect()
 }
 
-/// Where to compute.
-#[derive(Args, Clone, Debug, Serialize, Deserialize)]
-pub struct DeviceArgs {
-    /// Where to compute (see `list devices`)
-    #[arg(long, env = "ADAPTER_LAB_DEVICE", default_value_t = DeviceName::Flex)]
-    pub device: DeviceName,
-}
-
-/// Where to compute, and how precisely.
-#[derive(Args, Clone, Debug, Serialize, Deserialize)]
-pub struct ComputeArgs {
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub(crate) device: DeviceArgs,
-    /// Precision of the network; normalisations, softmax, loss and optimiser are in f32
-    #[arg(long, value_enum, default_value_t = Precision::F32)]
-    pub dtype: Precision,
-}
-
-impl ComputeArgs {
-    /// Opens the device.
-    ///
-    /// # Errors
-    /// If it cannot be had, or cannot compute in this precision.
-    pub fn open(&self) -> Result<Device> {
-        let device = self.device.device.open()?;
-        self.dtype.check(self.device.device, &device)?;
-        Ok(device)
-    }
-}
-
-/// Where to train, and how precisely.
-#[derive(Args, Clone, Debug, Serialize, Deserialize)]
-pub struct TrainingPlace {
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub(crate) compute: ComputeArgs,
-    /// Several devices instead of --device, divided by commas: each takes its share of every batch, gradients are averaged
-    #[arg(long, value_delimiter = ',', value_name = "DEVICE,…")]
-    pub devices: Vec<DeviceName>,
-}
-
-impl TrainingPlace {
-    /// All devices by name; the first holds the optimiser.
-    pub fn names(&self) -> Vec<DeviceName> {
-        if self.devices.is_empty() { vec![self.compute.device.device] } else { self.devices.clone() }
-    }
-
-    /// The kinds of all devices: a run on `cuda:0` is the same run on `cuda:1`.
-    pub fn kinds(&self) -> String {
-        let kinds: Vec<&str> = self.names().into_iter().map(DeviceName::kind).collect();
-        kinds.join(",")
-    }
-
-    /// Opens all devices.
-    ///
-    /// # Errors
-    /// If one cannot be had, or cannot compute in this precision.
-    pub fn open(&self) -> Result<Vec<Device>> {
-        self.open_for(self.compute.dtype)
-    }
-
-    /// [`open`](Self::open) for another precision.
-    pub(crate) fn open_for(&self, precision: Precision) -> Result<Vec<Device>> {
-        let open = |name: DeviceName| {
-            let device = name.open()?;
-            precision.check(name, &device)?;
-            Ok(device)
-        };
-        self.names().into_iter().map(open).collect()
-    }
-
-    /// Runs `f`, which keeps its runs or not. Burn's devices panic where they fail: that becomes an error.
-    ///
-    /// # Errors
-    /// What `f` fails with, or [`DeviceFailed`].
-    pub fn guard<T>(&self, kept: bool, f: impl FnOnce() -> Result<T>) -> Result<T> {
-        catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| Err(failure(&self.names(), &*panic, kept)))
-    }
-}
-
-/// Runs a whole command: what one of its devices panics with becomes an error, and so does a defect.
-pub fn guard<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
-        let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let names: Vec<DeviceName> = open.iter().map(|(name, _)| *name).collect();
-        Err(failure(&names, &*panic, false))
-    })
-}
-
-/// What a panic means on these devices. The CPU does not fail; its panics are ours.
-fn failure(names: &[DeviceName], panic: &(dyn Any + Send), kept: bool) -> anyhow::Error {
-    let reason = panic_text(panic).to_owned();
-    match names.iter().all(|name| *name == DeviceName::Flex) {
-        true => anyhow!("a defect: {reason} (RUST_BACKTRACE=1 shows where)"),
-        false => DeviceFailed { devices: joined(names), reason, kept }.into(),
-    }
-}
-
-fn joined(names: &[DeviceName]) -> String {
-    let names: Vec<String> = names.iter().map(DeviceName::to_string).collect();
-    names.join(",")
-}
-
-impl fmt::Display for TrainingPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&joined(&self.names()))
-    }
-}
-
-/// What a panic said, in its first line: libtorch's errors have whole backtraces in them.
-pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason was given");
-    text.split('\n').next().and_then(|line| line.split("\\n").next()).unwrap_or(text)
-}
-
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
@@ -506,36 +387,6 @@ mod tests {
         let error = DeviceName::Cuda(0).open().unwrap_err().to_string();
         assert!(error.contains("device `cuda:0` is not in this build"), "{error}");
         assert!(error.contains("`cargo build --release --features cuda`"), "{error}");
-    }
-
-    fn place(devices: &[DeviceName]) -> TrainingPlace {
-        let device = DeviceArgs { device: DeviceName::Flex };
-        let compute = ComputeArgs { device, dtype: Precision::F32 };
-        TrainingPlace { compute, devices: devices.to_vec() }
-    }
-
-    #[test]
-    fn a_kind_has_no_number() {
-        let place = place(&[DeviceName::Cuda(0), DeviceName::TchCuda(1), DeviceName::Wgpu(Some(2)), DeviceName::Tch]);
-        assert_eq!(place.to_string(), "cuda:0,tch:cuda:1,wgpu:2,tch");
-        assert_eq!(place.kinds(), "cuda,tch:cuda,wgpu,tch");
-    }
-
-    #[rstest]
-    #[case(&[DeviceName::Wgpu(None)], "device `wgpu` failed: device lost; finished runs are kept")]
-    #[case(&[DeviceName::Cuda(0), DeviceName::Cuda(1)], "device `cuda:0,cuda:1` failed: device lost")]
-    #[case(&[DeviceName::Flex], "a defect: device lost")]
-    fn a_device_that_is_lost_in_the_middle_is_an_error(#[case] devices: &[DeviceName], #[case] message: &str) {
-        let place = place(devices);
-        let error = place.guard(true, || -> Result<()> { panic!("device {}", "lost") }).unwrap_err();
-        assert!(error.to_string().starts_with(message), "{error}");
-        assert_eq!(error.is::<DeviceFailed>(), devices != [DeviceName::Flex]);
-        // What fails without a panic stays what it is.
-        let other = place.guard(true, || -> Result<()> { Err(anyhow!("no data")) }).unwrap_err();
-        assert_eq!(other.to_string(), "no data");
-        // Nothing is promised that is not there.
-        let error = place.guard(false, || -> Result<()> { panic!("device lost") }).unwrap_err().to_string();
-        assert!(!error.contains("kept"), "{error}");
     }
 
     #[test]

@@ -13,8 +13,8 @@ use tasks::TaskModel;
 
 use crate::{
     ablation::ablate_spans,
-    device::DeviceFailed,
     experiment::{Experiment, Grid, Kind, Scale, Tasks},
+    guard::DeviceFailed,
     layers::{self, Keys},
     run_config::RunConfig,
     run_store::{RunStore, write_json},

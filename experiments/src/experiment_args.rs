@@ -7,7 +7,8 @@ use clap::{Args, builder::RangedU64ValueParser};
 
 use crate::{
     backbones::CacheArgs,
-    device::{DeviceName, TrainingPlace},
+    device::DeviceName,
+    device_args::TrainingPlace,
     execution::Setting,
     experiment::{Scale, Tasks},
     layers,
@@ -76,5 +77,32 @@ impl ExperimentArgs {
         let small = backbone == Some("nano") && on_cpu;
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         self.jobs.unwrap_or_else(|| if small { cores() } else { 1 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use rstest::rstest;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        how: ExperimentArgs,
+    }
+
+    #[rstest]
+    #[case(&["--device", "flex"], "nano", None)]
+    #[case(&["--device", "tch"], "nano", None)]
+    #[case(&["--device", "flex"], "minilm-l6", Some(1))]
+    #[case(&["--device", "wgpu"], "nano", Some(1))]
+    #[case(&["--devices", "cuda:0,cuda:1"], "nano", Some(1))]
+    #[case(&["--device", "wgpu", "--jobs", "3"], "nano", Some(3))]
+    fn a_gpu_is_not_divided_unasked(#[case] options: &[&str], #[case] backbone: &str, #[case] jobs: Option<usize>) {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let command = Command::parse_from([&["adapter-lab"], options].concat());
+        assert_eq!(command.how.jobs(Some(backbone)), jobs.unwrap_or(cores));
     }
 }

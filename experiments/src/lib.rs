@@ -18,9 +18,11 @@ mod checkpoint;
 mod commands;
 mod dashboard;
 mod device;
+mod device_args;
 mod execution;
 mod experiment;
 mod experiment_args;
+mod guard;
 mod layers;
 mod memory;
 mod options;
@@ -49,12 +51,11 @@ pub use backbones::CacheArgs;
 pub use checkpoint::{Checkpoint, Numbers};
 pub use commands::{Cli, run};
 pub use dashboard::Dashboard;
-pub use device::{
-    ComputeArgs, DeviceArgs, DeviceError, DeviceFailed, DeviceKind, DeviceName, FoundDevice, TrainingPlace,
-    device_kinds,
-};
+pub use device::{DeviceError, DeviceKind, DeviceName, FoundDevice, device_kinds};
+pub use device_args::{ComputeArgs, DeviceArgs, TrainingPlace};
 pub use execution::{Ended, Executed, Failure, Plan, Setting, run_all};
 pub use experiment::{Experiment, Grid, Kind, PRESETS, Scale, Tasks};
+pub use guard::DeviceFailed;
 pub use layers::Keys;
 pub use memory::keep_what_is_freed;
 pub use options::{Options, Sites};

@@ -45,7 +45,7 @@ impl Begun {
     /// If they are none of ours.
     pub fn precision(&self) -> Result<Precision> {
         let dtype = self.fingerprints.get(DTYPE).map_or(Ok(Precision::F32), |name| Precision::from_str(name, true));
-        dtype.map_err(|_| anyhow!("a run in an unknown precision"))
+        dtype.map_err(|problem| anyhow!("a run in a precision this program does not know: {problem}"))
     }
 }
 

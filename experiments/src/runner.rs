@@ -21,7 +21,7 @@ use tasks::{EvaluationSet, Head, HeadInput, Task, TaskData, TaskKind, TaskModel,
 use crate::{
     backbones::CacheArgs,
     checkpoint::Checkpoint,
-    device::TrainingPlace,
+    device_args::TrainingPlace,
     precision::Precision,
     prepared::{Prepared, validation},
     progress::Progress,

@@ -15,7 +15,7 @@ use burn::tensor::Device;
 use clap::Args;
 use tasks::{Example, Prediction, TaskKind, TaskModel, TokenCache, outputs};
 
-use crate::{backbones::CacheArgs, device::ComputeArgs, task_args::token_cache};
+use crate::{backbones::CacheArgs, device_args::ComputeArgs, task_args::token_cache};
 
 /// Which saved v, and how to run it.
 #[derive(Args, Clone, Debug)]

@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     backbones::CacheArgs,
-    device::{DeviceFailed, TrainingPlace, panic_text},
+    device_args::TrainingPlace,
+    guard::{DeviceFailed, panic_text},
     progress::Progress,
     run_config::RunConfig,
     run_store::{Busy, RunStore},

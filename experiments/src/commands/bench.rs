@@ -3,7 +3,8 @@
 use std::{hint::black_box, time::Instant};
 
 use adapter_core::{Adapter, AdapterConfig, BackboneId, DropoutKey, Init, LayerSpan, ParamCount, TaskInfo, Tuning};
-use anyhow::{Context, Result, bail, ensure};
+use analysis::percentile;
+use anyhow::{Context, Result, bail};
 use bert_backbone::{Bert, BertConfig, Encoded, PackedBatch, Tokenizer};
 use burn::tensor::Device;
 use clap::{Args, Subcommand};
@@ -18,7 +19,7 @@ use crate::{
     ablation::ablate_spans,
     adam::{Adam, StepGradients},
     backbones::BackboneArgs,
-    device::ComputeArgs,
+    device_args::ComputeArgs,
     memory,
     precision::Precision,
     profile::Profile,
@@ -91,7 +92,6 @@ impl Repeats {
         details: D,
         mut f: impl FnMut() -> Result<f64>,
     ) -> Result<Measurement<D>> {
-        ensure!(self.repeats > 0, "--repeats 0: there is nothing to measure");
         memory::forget_peak();
         let mut seconds = Vec::with_capacity(self.repeats);
         for _ in 0..self.repeats {
@@ -100,12 +100,13 @@ impl Repeats {
             seconds.push(started.elapsed().as_secs_f64() - beside);
         }
         seconds.sort_by(f64::total_cmp);
+        let median_s = percentile(&seconds, 0.5).context("--repeats 0: there is nothing to measure")?;
         Ok(Measurement {
             bench,
             details,
             compute: self.compute.clone(),
             threads: rayon::current_num_threads(),
-            median_s: (seconds[(seconds.len() - 1) / 2] + seconds[seconds.len() / 2]) / 2.0,
+            median_s,
             best_s: seconds[0],
             repeats: self.repeats,
             seconds,

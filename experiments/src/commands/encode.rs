@@ -11,7 +11,7 @@ use safetensors::{Dtype, tensor::TensorView};
 use serde::Serialize;
 
 use super::print;
-use crate::{backbones::BackboneArgs, device::DeviceArgs};
+use crate::{backbones::BackboneArgs, device_args::DeviceArgs};
 
 /// Encode a text, or a pair, with a backbone: input_ids, last_hidden_state and pooled as a safetensors file
 #[derive(Args, Debug)]

@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{print, table};
-use crate::{backbones::BackboneArgs, device::DeviceArgs};
+use crate::{backbones::BackboneArgs, device_args::DeviceArgs};
 
 /// Show the likeliest words for each [MASK] of a text
 #[derive(Args, Debug)]

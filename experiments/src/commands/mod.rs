@@ -23,7 +23,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use serde::Serialize;
 
-use crate::{device::guard, sweep};
+use crate::{guard::guard, sweep};
 
 /// Parameter-efficient transfer learning on a frozen BERT: adapters, their rivals, and what they cost.
 #[derive(Debug, Parser)]

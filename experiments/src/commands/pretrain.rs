@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::print;
 use crate::{
-    device::DeviceArgs,
+    device_args::DeviceArgs,
     pretraining::{PretrainConfig, pretrain},
 };
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::print;
 use crate::{
     backbones::CacheArgs,
-    device::TrainingPlace,
+    device_args::TrainingPlace,
     layers,
     options::Options,
     profile::{Profile, Settings},
