@@ -5,7 +5,7 @@ use std::{env, error::Error, path::Path};
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [runs, out] = &arguments[..] else { return Err("two folders are needed: RUNS OUT".into()) };
-    let report = analysis::write_report(Path::new(runs), Path::new(out))?;
+    let report = analysis::write_report(Path::new(runs), Path::new(out), &analysis::paper_exhibits())?;
     for finding in &report.findings {
         let mark = finding.agrees.map_or("?", |agrees| if agrees { "✓" } else { "✗" });
         println!("{mark} {}: {}", finding.name, finding.shows);

@@ -5,8 +5,10 @@ use crate::svg::text_width;
 /// How an axis' values are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Plain numbers.
+    /// Scores: as many decimals as the marks need. The axis spans two points at least.
     Plain,
+    /// Values of a configuration, in full: 64, 0.1, 3e-4.
+    Exact,
     /// Counts: 2k, 30k, 1M.
     Count,
     /// Powers of ten: 1e-4.
@@ -24,6 +26,48 @@ pub struct AxisSpec {
     pub format: Format,
     /// Values to mark; where empty, round ones.
     pub ticks: Vec<f64>,
+}
+
+impl AxisSpec {
+    /// Validation scores × 100 in a metric.
+    pub fn score(metric: &str) -> Self {
+        let label = format!("validation {} × 100", metric_name(metric));
+        Self { label, log: false, format: Format::Plain, ticks: Vec::new() }
+    }
+
+    /// Trained parameters, logarithmic.
+    pub fn parameters() -> Self {
+        let label = "trained parameters per task".to_owned();
+        Self { label, log: true, format: Format::Count, ticks: Vec::new() }
+    }
+
+    /// Powers of ten, logarithmic, with marks at its own values.
+    pub fn powers(label: &str, values: Vec<f64>) -> Self {
+        Self { label: label.to_owned(), log: true, format: Format::Power, ticks: values }
+    }
+
+    /// Values of a key: logarithmic if all are positive and they span a decade or more; with marks at its own values if
+    /// these are few.
+    pub fn values(label: &str, values: &[f64]) -> Self {
+        const MOST: usize = 12;
+        let (low, high) = values.iter().fold((f64::MAX, f64::MIN), |(low, high), &v| (low.min(v), high.max(v)));
+        // 0.1 is a tenth of 1 only to the last bit.
+        let log = low > 0.0 && high / low >= 9.999;
+        let ticks = if values.len() > MOST { Vec::new() } else { values.to_vec() };
+        Self { label: label.to_owned(), log, format: Format::Exact, ticks }
+    }
+}
+
+/// A metric as it is said.
+pub fn metric_name(metric: &str) -> String {
+    let said = metric.split('_').map(|word| match word {
+        "f1" => "F1",
+        "matthews" => "Matthews",
+        "pearson" => "Pearson",
+        "spearman" => "Spearman",
+        other => other,
+    });
+    said.collect::<Vec<_>>().join(" ")
 }
 
 /// An axis over known values.
@@ -45,7 +89,13 @@ impl Axis {
         if low > high {
             (low, high) = (0.0, 1.0);
         }
-        let least = if spec.log { 0.6 } else { 2.0 };
+        let least = match (spec.log, spec.format) {
+            (true, _) => 0.6,
+            // One value alone has room around it.
+            (false, Format::Exact) if low == high => low.abs().max(1e-9),
+            (false, Format::Exact) => 0.0,
+            (false, _) => 2.0,
+        };
         if high - low < least {
             let middle = (low + high) / 2.0;
             (low, high) = (middle - least / 2.0, middle + least / 2.0);
@@ -76,6 +126,10 @@ impl Axis {
         let rough = (self.high - self.low) / 8.0;
         let power = 10f64.powf(rough.log10().floor());
         self.step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|step| *step >= rough).unwrap_or(rough);
+        // Values that hardly differ leave no step between them.
+        if !self.step.is_normal() {
+            return Vec::new();
+        }
         let (first, last) = ((self.low / self.step).ceil() as i64, (self.high / self.step).floor() as i64);
         (first..=last).map(|n| n as f64 * self.step).collect()
     }
@@ -125,6 +179,8 @@ impl Axis {
             Format::Count => count(value),
             Format::Power if value == 1.0 => "1".to_owned(),
             Format::Power => format!("{value:e}"),
+            Format::Exact => exact(value),
+            Format::Plain if value.abs() >= 1e4 => minus(&format!("{:e}", rounded(value))),
             Format::Plain => {
                 let decimals = (-self.step.log10().floor()).max(0.0) as usize;
                 minus(&format!("{value:.decimals$}"))
@@ -143,6 +199,18 @@ pub fn count(value: f64) -> String {
     };
     let text = if value >= 100.0 || value.fract().abs() < 0.05 { format!("{value:.0}") } else { format!("{value:.1}") };
     format!("{text}{unit}")
+}
+
+/// A value of a configuration in full, to six digits.
+pub fn exact(value: f64) -> String {
+    let value = rounded(value);
+    let usual = value == 0.0 || (1e-2..1e6).contains(&value.abs());
+    minus(&if usual { value.to_string() } else { format!("{value:e}") })
+}
+
+/// A number to six digits: sums of steps end in 0.30000000000000004.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
 }
 
 /// A number with a real minus sign, and no minus in front of zero.
@@ -188,6 +256,50 @@ mod tests {
         let axis = Axis::new(&spec, values.iter().copied());
         let labels: Vec<String> = axis.labels(1000.0, 10.0).into_iter().map(|(_, text)| text).collect();
         assert_eq!(labels.join(" "), marks);
+    }
+
+    #[rstest]
+    #[case(0.0, "0")]
+    #[case(64.0, "64")]
+    #[case(0.1 + 0.2, "0.3")]
+    #[case(-0.5, "−0.5")]
+    #[case(3e-4, "3e-4")]
+    #[case(110e6, "1.1e8")]
+    #[case(f64::MAX, "1.79769e308")]
+    fn values_of_a_configuration_are_in_full(#[case] value: f64, #[case] text: &str) {
+        assert_eq!(exact(value), text);
+    }
+
+    #[rstest]
+    #[case(&[0.0, 0.1, 0.3], false, "0 0.1 0.3")]
+    #[case(&[1e-4, 1e-3], true, "1e-4 1e-3")]
+    #[case(&[0.1, 1.0], true, "0.1 1")]
+    #[case(&[8.0, 64.0], false, "8 64")]
+    #[case(&[8.0, 64.0, 256.0], true, "8 64 256")]
+    #[case(&[0.0, 10.0, 100.0], false, "0 10 100")]
+    #[case(&[-5.0, 50.0], false, "−5 50")]
+    #[case(&[7.0], false, "7")]
+    #[case(&[0.0], false, "0")]
+    #[case(&[1e-320, 2e-320], false, "1e-320 2e-320")]
+    fn an_axis_of_values_is_logarithmic_from_a_decade_on(
+        #[case] values: &[f64],
+        #[case] log: bool,
+        #[case] marks: &str,
+    ) {
+        let spec = AxisSpec::values("x", values);
+        let labels = Axis::new(&spec, values.iter().copied()).labels(1000.0, 10.0);
+        let labels: Vec<String> = labels.into_iter().map(|(_, text)| text).collect();
+        assert_eq!((spec.log, labels.join(" ").trim_end()), (log, marks));
+    }
+
+    #[rstest]
+    #[case(&[0.0, 0.05, 0.5], false)]
+    #[case(&[1e-320, 2e-320], false)]
+    #[case(&[f64::MIN, f64::MAX], false)]
+    #[case(&[1e300, 1e301], true)]
+    fn an_axis_without_marks_of_its_own_has_few_round_ones(#[case] values: &[f64], #[case] log: bool) {
+        let spec = AxisSpec { label: String::new(), log, format: Format::Exact, ticks: Vec::new() };
+        assert!(Axis::new(&spec, values.iter().copied()).upward_labels().len() < 12);
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! What figures are made of: panels with points, bands and error bars, heat maps, legends and marked gaps.
+//! What figures are made of: panels with points, bands and error bars, rows of points, heat maps and legends.
 
 use crate::{
     axis::{Axis, AxisSpec, minus},
+    select::Estimate,
     svg::{Anchor, FAINT, Font, GRID, INK, Marker, Svg, fit, text_width},
 };
 
@@ -12,8 +13,6 @@ pub const PALETTE: [&str; 7] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E6
 const PLOT: (f64, f64) = (400.0, 310.0);
 /// A panel that has a figure for itself.
 const SINGLE: (f64, f64) = (600.0, 360.0);
-/// A figure that has nothing to show.
-const GAP: (f64, f64) = (600.0, 190.0);
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 34.0;
@@ -36,15 +35,37 @@ pub struct Look {
     pub joined: bool,
 }
 
-/// A series' entry in the legend.
+impl Look {
+    /// How one of several lines looks, by its number from 0.
+    pub fn nth(number: usize) -> Self {
+        const DASHES: [&str; 3] = ["", "7 3", "2 3"];
+        Self {
+            colour: PALETTE[number % PALETTE.len()],
+            marker: Some(Marker::ALL[number % Marker::ALL.len()]),
+            dash: DASHES[number / PALETTE.len() % DASHES.len()],
+            joined: true,
+        }
+    }
+}
+
+/// An entry in the legend.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Key {
     /// A series.
     Series(String, Look),
     /// A half transparent area.
     Band(String),
-    /// The colours of a heat map from the lowest change to the highest, in percent, and of what.
-    Colours(f64, f64, String),
+    /// The colours of a heat map, and of what they are.
+    Colours(Colours, String),
+}
+
+/// What the colours of a heat map mean.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Colours {
+    /// Changes in percent, from the lowest to the highest: white at 0, blue for losses, orange for gains.
+    Changes(f64, f64),
+    /// Values, from the lowest to the highest: pale to dark.
+    Values(f64, f64),
 }
 
 /// A data point.
@@ -60,6 +81,13 @@ pub struct Dot {
     pub tip: String,
 }
 
+impl Dot {
+    /// A mean with its standard error as error bar.
+    pub fn of(x: f64, name: &str, estimate: Estimate) -> Self {
+        Self { x, y: estimate.mean, range: estimate.range(), tip: format!("{name}: {}", estimate.in_words()) }
+    }
+}
+
 /// Points that belong together.
 #[derive(Clone, Debug)]
 pub struct Series {
@@ -69,6 +97,14 @@ pub struct Series {
     pub band: bool,
     /// The points, in the order of x.
     pub dots: Vec<Dot>,
+}
+
+impl Series {
+    /// Points with error bars, in any order.
+    pub fn new(look: Look, mut dots: Vec<Dot>) -> Self {
+        dots.sort_by(|a, b| a.x.total_cmp(&b.x));
+        Self { look, band: false, dots }
+    }
 }
 
 /// A panel with two axes.
@@ -86,17 +122,49 @@ pub struct Plot {
     pub series: Vec<Series>,
 }
 
-/// A heat map of changes in percent by first and last layer.
+/// A panel with a named row for each value.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// Its title.
+    pub title: String,
+    /// Below: the values.
+    pub x: AxisSpec,
+    /// From above: the name of each, and its point, whose y is the value (its x is not used).
+    pub rows: Vec<(String, Look, Dot)>,
+}
+
+/// A heat map: a number in each cell.
 #[derive(Clone, Debug)]
 pub struct Heat {
     /// Its title.
     pub title: String,
-    /// Layers.
-    pub layers: usize,
-    /// First layer, last layer, change in percent, what is shown when it is pointed at.
-    pub cells: Vec<(usize, usize, f64, String)>,
-    /// The lowest and the highest change of the colours.
-    pub range: (f64, f64),
+    /// What the columns are.
+    pub x_label: String,
+    /// What the rows are.
+    pub y_label: String,
+    /// The name of each column, from the left.
+    pub columns: Vec<String>,
+    /// The name of each row, from above.
+    pub rows: Vec<String>,
+    /// Some or all cells.
+    pub cells: Vec<HeatCell>,
+    /// What the colours mean; panels beside each other share them.
+    pub colours: Colours,
+    /// Whether the cells of the diagonal are outlined.
+    pub diagonal: bool,
+}
+
+/// A cell of a heat map.
+#[derive(Clone, Debug)]
+pub struct HeatCell {
+    /// Its column's number, from 0.
+    pub column: usize,
+    /// Its row's number, from 0.
+    pub row: usize,
+    /// Its value.
+    pub value: f64,
+    /// What is shown when it is pointed at.
+    pub tip: String,
 }
 
 /// A part of a figure.
@@ -104,6 +172,8 @@ pub struct Heat {
 pub enum Panel {
     /// With two axes.
     Plot(Plot),
+    /// With named rows.
+    Rows(Rows),
     /// A heat map.
     Heat(Heat),
     /// Nothing yet, and why.
@@ -113,8 +183,6 @@ pub enum Panel {
 /// A figure.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// The name of its files.
-    pub name: &'static str,
     /// What it is called.
     pub title: String,
     /// What can be seen in it.
@@ -143,16 +211,11 @@ impl Figure {
 
     /// The figure inside a narrow page: one panel below the other.
     pub fn narrow(&self) -> String {
-        let gap = matches!(self.panels[..], [Panel::Gap(_)]);
-        self.draw(1, if gap { (PLOT.0, GAP.1) } else { PLOT }, true)
+        self.draw(1, PLOT, true)
     }
 
     fn single(&self) -> (f64, f64) {
-        match &self.panels[..] {
-            [Panel::Gap(_)] => GAP,
-            [_] => SINGLE,
-            _ => PLOT,
-        }
+        if self.panels.len() == 1 { SINGLE } else { PLOT }
     }
 
     fn columns(&self) -> usize {
@@ -165,6 +228,7 @@ impl Figure {
     fn panel_size(&self, plot: (f64, f64)) -> (f64, f64) {
         let sizes = self.panels.iter().map(|panel| match panel {
             Panel::Heat(heat) => heat.size(),
+            Panel::Rows(rows) => (plot.0, rows.height()),
             Panel::Plot(_) | Panel::Gap(_) => plot,
         });
         sizes.fold((0.0, 0.0), |(width, height), (w, h)| (f64::max(width, w), f64::max(height, h)))
@@ -181,6 +245,7 @@ impl Figure {
             let at = ((number % columns) as f64 * width + EDGE, (number / columns) as f64 * height + EDGE + legend);
             svg.moved(at, |svg| match panel {
                 Panel::Plot(plot) => plot.draw(svg, plot_size),
+                Panel::Rows(rows) => rows.draw(svg, plot_size.0),
                 Panel::Heat(heat) => heat.draw(svg),
                 Panel::Gap(why) => gap(svg, why, (width, height)),
             });
@@ -199,7 +264,7 @@ fn legend(svg: &mut Svg, keys: &[Key], width: f64) -> f64 {
     for key in keys {
         let needs = match key {
             Key::Series(name, _) | Key::Band(name) => 40.0 + text_width(name, LABEL, false),
-            Key::Colours(low, high, of) => 205.0 + text_width(&(percent(*low) + &percent(*high) + of), LABEL, false),
+            Key::Colours(colours, of) => 205.0 + text_width(&(colours.ends().concat() + of), LABEL, false),
         };
         if x > 0.0 && x + needs > width {
             (x, y) = (0.0, y + ROW);
@@ -221,17 +286,16 @@ fn legend(svg: &mut Svg, keys: &[Key], width: f64) -> f64 {
                 svg.rect((left, middle - 7.0), (28.0, 14.0), "#d9dce1", ("", 0.0));
                 svg.text(name_at, Anchor::Start, Font::plain(LABEL), &fit(name, LABEL, false, width - 34.0));
             }
-            Key::Colours(low, high, of) => {
-                let text = percent(*low);
-                svg.text((left, middle + 4.8), Anchor::Start, Font::plain(LABEL), &text);
-                let from = left + text_width(&text, LABEL, false) + 8.0;
+            Key::Colours(colours, of) => {
+                let [low, high] = colours.ends();
+                svg.text((left, middle + 4.8), Anchor::Start, Font::plain(LABEL), &low);
+                let from = left + text_width(&low, LABEL, false) + 8.0;
                 for step in 0..20 {
-                    let change = low + (high - low) * (f64::from(step) + 0.5) / 20.0;
-                    let (fill, _) = heat_colour(change, (*low, *high));
+                    let (fill, _) = colours.at((f64::from(step) + 0.5) / 20.0);
                     svg.rect((from + f64::from(step) * 8.0, middle - 7.0), (8.2, 14.0), &fill, ("", 0.0));
                 }
-                svg.text((from + 168.0, middle + 4.8), Anchor::Start, Font::plain(LABEL), &percent(*high));
-                let behind = from + 188.0 + text_width(&percent(*high), LABEL, false);
+                svg.text((from + 168.0, middle + 4.8), Anchor::Start, Font::plain(LABEL), &high);
+                let behind = from + 188.0 + text_width(&high, LABEL, false);
                 let room = EDGE + width - behind;
                 svg.text((behind, middle + 4.8), Anchor::Start, Font::plain(LABEL), &fit(of, LABEL, false, room));
             }
@@ -355,62 +419,165 @@ impl Series {
     }
 }
 
-impl Heat {
-    /// Room for a number in every cell.
-    fn cell(&self) -> f64 {
-        match self.layers {
-            0..=8 => 46.0,
-            9..=14 => 36.0,
-            _ => 30.0,
+impl Rows {
+    /// Of one row.
+    const ROW: f64 = 25.0;
+
+    fn height(&self) -> f64 {
+        TOP + BOTTOM + Self::ROW * self.rows.len() as f64
+    }
+
+    fn draw(&self, svg: &mut Svg, size: f64) {
+        let widest = self.rows.iter().map(|(name, ..)| text_width(name, TICK, false)).fold(0.0, f64::max);
+        let left = (widest + 12.0).min(0.5 * size);
+        let (width, height) = (size - left - RIGHT, Self::ROW * self.rows.len() as f64);
+        let ends = self.rows.iter().flat_map(|(_, _, dot)| {
+            let (low, high) = dot.range.unwrap_or((dot.y, dot.y));
+            [dot.y, low, high]
+        });
+        let axis = Axis::new(&self.x, ends);
+        let at = |value: f64| left + axis.place(value) * width;
+        // A text that is wider than the axis still ends inside of the panel.
+        let middle = |width_of: f64| (left + width / 2.0).min(size - width_of / 2.0 - 4.0);
+        let title = fit(&self.title, TITLE, true, size - 8.0);
+        let place = (middle(text_width(&title, TITLE, true)), TOP - 12.0);
+        svg.text(place, Anchor::Middle, Font::bold(TITLE), &title);
+        for (place, text) in axis.labels(width, TICK) {
+            let line = left + place * width;
+            svg.line((line, TOP), (line, TOP + height), GRID, 1.0, "");
+            svg.line((line, TOP + height), (line, TOP + height + 4.0), INK, 1.0, "");
+            svg.text((line, TOP + height + 18.0), Anchor::Middle, Font::plain(TICK), &text);
         }
-    }
-
-    fn size(&self) -> (f64, f64) {
-        let side = self.layers as f64 * self.cell();
-        ((side + 62.0).max(250.0), side + TOP + BOTTOM)
-    }
-
-    fn draw(&self, svg: &mut Svg) {
-        let (cell, left) = (self.cell(), 48.0);
-        let (side, font) = (cell * self.layers as f64, (cell * 0.3).clamp(10.0, 13.0));
-        let title = fit(&self.title, TITLE, true, side.max(180.0));
-        svg.text((left + side / 2.0, TOP - 12.0), Anchor::Middle, Font::bold(TITLE), &title);
-        svg.rect((left, TOP), (side, side), "#f3f4f6", ("", 0.0));
-        let corner = |first: usize, last: usize| (left + last as f64 * cell, TOP + first as f64 * cell);
-        for (first, last, change, tip) in &self.cells {
-            let (fill, ink) = heat_colour(*change, self.range);
-            let (x, y) = corner(*first, *last);
-            svg.tipped(tip, |svg| {
-                svg.rect((x, y), (cell, cell), &fill, ("#ffffff", 0.8));
-                let number = if change.abs() < 9.95 { format!("{change:.1}") } else { format!("{change:.0}") };
-                let font = Font { fill: ink, ..Font::plain(font) };
-                svg.text((x + cell / 2.0, y + cell / 2.0 + font.size * 0.36), Anchor::Middle, font, &minus(&number));
+        svg.line((left, TOP), (left, TOP + height), INK, 1.0, "");
+        svg.line((left, TOP + height), (left + width, TOP + height), INK, 1.0, "");
+        let below = fit(&self.x.label, LABEL, false, size - 8.0);
+        let place = (middle(text_width(&below, LABEL, false)), TOP + height + 40.0);
+        svg.text(place, Anchor::Middle, Font::plain(LABEL), &below);
+        for (number, (name, look, dot)) in self.rows.iter().enumerate() {
+            let line = TOP + Self::ROW * (number as f64 + 0.5);
+            let name = fit(name, TICK, false, left - 12.0);
+            svg.text((left - 8.0, line + 4.3), Anchor::End, Font::plain(TICK), &name);
+            svg.line((left, line), (left + width, line), GRID, 1.0, "2 3");
+            svg.tipped(&dot.tip, |svg| {
+                if let Some((low, high)) = dot.range {
+                    svg.line((at(low), line), (at(high), line), look.colour, 1.4, "");
+                    svg.line((at(low), line - 4.5), (at(low), line + 4.5), look.colour, 1.4, "");
+                    svg.line((at(high), line - 4.5), (at(high), line + 4.5), look.colour, 1.4, "");
+                }
+                svg.hit((at(dot.y), line), 11.0);
+                if let Some(marker) = look.marker {
+                    svg.marker(marker, (at(dot.y), line), 4.4, look.colour);
+                }
             });
         }
-        for layer in 0..self.layers {
-            svg.rect(corner(layer, layer), (cell, cell), "none", (INK, 1.8));
-            let ((x, y), name) = (corner(layer, layer), layer.to_string());
-            svg.text((x + cell / 2.0, TOP + side + 16.0), Anchor::Middle, Font::plain(TICK), &name);
-            svg.text((left - 7.0, y + cell / 2.0 + 4.4), Anchor::End, Font::plain(TICK), &name);
-        }
-        svg.text((left + side / 2.0, TOP + side + 38.0), Anchor::Middle, Font::plain(LABEL), "last layer removed");
-        svg.turned_text((14.0, TOP + side / 2.0), Anchor::Middle, Font::plain(LABEL), "first layer removed", true);
     }
 }
 
-/// The colour of a change, and one for text on it: white at 0, blue for losses, orange for gains.
-fn heat_colour(change: f64, (low, high): (f64, f64)) -> (String, &'static str) {
+impl Heat {
+    /// Width and height of a cell: room for a number in every cell, and for its column's name.
+    fn cell(&self) -> (f64, f64) {
+        let side = match self.columns.len().max(self.rows.len()) {
+            0..=8 => 46.0,
+            9..=14 => 36.0,
+            _ => 30.0,
+        };
+        let widest = self.columns.iter().map(|name| text_width(name, TICK, false)).fold(0.0, f64::max);
+        ((widest + 8.0).clamp(side, 90.0), side)
+    }
+
+    /// Where the cells begin.
+    fn left(&self) -> f64 {
+        let widest = self.rows.iter().map(|name| text_width(name, TICK, false)).fold(0.0, f64::max);
+        (widest + 31.0).clamp(48.0, 180.0)
+    }
+
+    fn size(&self) -> (f64, f64) {
+        let (width, height) = self.cell();
+        let (columns, rows) = (self.columns.len() as f64, self.rows.len() as f64);
+        ((self.left() + columns * width + 14.0).max(250.0), rows * height + TOP + BOTTOM)
+    }
+
+    fn draw(&self, svg: &mut Svg) {
+        let (cell, left) = (self.cell(), self.left());
+        let (width, height) = (cell.0 * self.columns.len() as f64, cell.1 * self.rows.len() as f64);
+        let font = (cell.1 * 0.3).clamp(10.0, 13.0);
+        let title = fit(&self.title, TITLE, true, width.max(180.0));
+        svg.text((left + width / 2.0, TOP - 12.0), Anchor::Middle, Font::bold(TITLE), &title);
+        svg.rect((left, TOP), (width, height), "#f3f4f6", ("", 0.0));
+        let corner = |column: usize, row: usize| (left + column as f64 * cell.0, TOP + row as f64 * cell.1);
+        for HeatCell { column, row, value, tip } in &self.cells {
+            let (fill, ink) = self.colours.of(*value);
+            let (x, y) = corner(*column, *row);
+            svg.tipped(tip, |svg| {
+                svg.rect((x, y), cell, &fill, ("#ffffff", 0.8));
+                let font = Font { fill: ink, ..Font::plain(font) };
+                let place = (x + cell.0 / 2.0, y + cell.1 / 2.0 + font.size * 0.36);
+                svg.text(place, Anchor::Middle, font, &minus(&self.colours.number(*value)));
+            });
+        }
+        if self.diagonal {
+            for number in 0..self.columns.len().min(self.rows.len()) {
+                svg.rect(corner(number, number), cell, "none", (INK, 1.8));
+            }
+        }
+        for (column, name) in self.columns.iter().enumerate() {
+            let (place, name) = (corner(column, 0).0 + cell.0 / 2.0, fit(name, TICK, false, cell.0 - 4.0));
+            svg.text((place, TOP + height + 16.0), Anchor::Middle, Font::plain(TICK), &name);
+        }
+        for (row, name) in self.rows.iter().enumerate() {
+            let (place, name) = (corner(0, row).1 + cell.1 / 2.0, fit(name, TICK, false, left - 29.0));
+            svg.text((left - 7.0, place + 4.4), Anchor::End, Font::plain(TICK), &name);
+        }
+        let below = fit(&self.x_label, LABEL, false, self.size().0 - 8.0);
+        svg.text((left + width / 2.0, TOP + height + 38.0), Anchor::Middle, Font::plain(LABEL), &below);
+        let beside = fit(&self.y_label, LABEL, false, height + TOP);
+        svg.turned_text((14.0, TOP + height / 2.0), Anchor::Middle, Font::plain(LABEL), &beside, true);
+    }
+}
+
+impl Colours {
     const LOSS: [[f64; 3]; 4] =
         [[250.0, 250.0, 250.0], [158.0, 202.0, 225.0], [49.0, 130.0, 189.0], [8.0, 48.0, 107.0]];
     const GAIN: [[f64; 3]; 3] = [[250.0, 250.0, 250.0], [253.0, 200.0, 120.0], [217.0, 95.0, 14.0]];
-    // Both sides share one scale: a small gain is as pale as a small loss.
-    let most = f64::max(-low, high).max(1e-9);
-    let share = (change.abs() / most).clamp(0.0, 1.0);
-    let stops: &[[f64; 3]] = if change < 0.0 { &LOSS } else { &GAIN };
-    let place = share * (stops.len() - 1) as f64;
-    let from = (place.floor() as usize).min(stops.len() - 2);
-    let part = place - from as f64;
-    let [r, g, b] = std::array::from_fn(|i| stops[from][i] + (stops[from + 1][i] - stops[from][i]) * part);
-    let bright = 0.299 * r + 0.587 * g + 0.114 * b;
-    (format!("#{:02x}{:02x}{:02x}", r as u8, g as u8, b as u8), if bright > 140.0 { INK } else { "#ffffff" })
+
+    /// The lowest and the highest value in words.
+    fn ends(self) -> [String; 2] {
+        match self {
+            Colours::Changes(low, high) => [percent(low), percent(high)],
+            Colours::Values(low, high) => [low, high].map(|value| minus(&format!("{value:.1}"))),
+        }
+    }
+
+    /// The colour at a place from 0 to 1 between the ends.
+    fn at(self, place: f64) -> (String, &'static str) {
+        let (Colours::Changes(low, high) | Colours::Values(low, high)) = self;
+        self.of(low + (high - low) * place)
+    }
+
+    /// The colour of a value, and one for text on it.
+    fn of(self, value: f64) -> (String, &'static str) {
+        let (stops, share): (&[[f64; 3]], f64) = match self {
+            // Both sides share one scale: a small gain is as pale as a small loss.
+            Colours::Changes(low, high) => {
+                let most = f64::max(-low, high).max(1e-9);
+                (if value < 0.0 { &Self::LOSS } else { &Self::GAIN }, value.abs() / most)
+            }
+            // One value alone stands in the middle.
+            Colours::Values(low, high) => (&Self::LOSS, if high > low { (value - low) / (high - low) } else { 0.5 }),
+        };
+        let place = share.clamp(0.0, 1.0) * (stops.len() - 1) as f64;
+        let from = (place.floor() as usize).min(stops.len() - 2);
+        let part = place - from as f64;
+        let [r, g, b] = std::array::from_fn(|i| stops[from][i] + (stops[from + 1][i] - stops[from][i]) * part);
+        let bright = 0.299 * r + 0.587 * g + 0.114 * b;
+        (format!("#{:02x}{:02x}{:02x}", r as u8, g as u8, b as u8), if bright > 140.0 { INK } else { "#ffffff" })
+    }
+
+    /// A cell's number: changes that are large have no decimals.
+    fn number(self, value: f64) -> String {
+        match self {
+            Colours::Changes(..) if value.abs() >= 9.95 => format!("{value:.0}"),
+            Colours::Changes(..) | Colours::Values(..) => format!("{value:.1}"),
+        }
+    }
 }

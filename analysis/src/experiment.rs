@@ -9,6 +9,9 @@ pub struct ExperimentRecord {
     pub schema: u32,
     /// Its name: a preset's (`fig4`), or that of its file.
     pub name: String,
+    /// Whether it is one of the program's presets, not an experiment of the user's that is called like one.
+    #[serde(default)]
+    pub preset: bool,
     /// What it shows.
     pub about: String,
     /// `train`, `ablate` or `stream`.

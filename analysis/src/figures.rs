@@ -6,153 +6,68 @@ mod rates;
 mod relative;
 mod spans;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::{
-    Store,
-    axis::{AxisSpec, Format},
-    chart::{Dot, Figure, Look, PALETTE, Panel, Series},
-    select::{Estimate, Point},
-    setup::{Method, Run},
+    MethodRecord,
+    chart::{Look, PALETTE},
+    paper,
+    select::{Point, by_method},
+    setup::{Names, Run, compare},
     svg::Marker,
 };
 
-pub(crate) use relative::{groups, relative};
-pub(crate) use spans::mean_spans;
+pub(crate) use init::fig6 as fig6_init;
+pub(crate) use parameters::{fig4, fig5};
+pub(crate) use rates::fig7;
+pub(crate) use relative::{fig1, fig3, groups, relative};
+pub(crate) use spans::{fig6 as fig6_spans, mean_spans, removed};
 
-/// Every figure, in the paper's order.
-pub fn all(store: &Store) -> Vec<Figure> {
-    vec![
-        relative::fig1(store),
-        relative::fig3(store),
-        parameters::fig4(store),
-        parameters::fig5(store),
-        spans::fig6(store),
-        init::fig6(store),
-        rates::fig7(store),
-    ]
+/// Points of one task, by method, the paper's first.
+fn methods<'a>(runs: &[&'a Run], task: &str) -> Vec<(&'a MethodRecord, Point<'a>)> {
+    let mut points = by_method(runs, task);
+    points.sort_by_key(|(method, _)| paper::rank(&method.name));
+    points
 }
 
-/// A figure whose runs are not there.
-fn missing(name: &'static str, title: &str, why: &str, experiment: &str) -> Figure {
-    let about = format!("{why}: adapter-lab run {experiment}");
-    Figure { name, title: title.to_owned(), keys: Vec::new(), panels: vec![Panel::Gap(about.clone())], about }
-}
-
-/// How a method looks in every figure.
-fn look(method: &Method) -> Look {
-    let (colour, marker, joined) = match method {
-        Method::Adapters(_) => (PALETTE[0], Marker::Circle, true),
-        Method::Top(_) => (PALETTE[1], Marker::Square, true),
-        Method::LayerNorm => (PALETTE[2], Marker::Up, false),
-        Method::Head => (PALETTE[3], Marker::Down, false),
-        Method::Bias => (PALETTE[4], Marker::Plus, false),
-        Method::Full => (PALETTE[6], Marker::Diamond, false),
-        Method::Other(_) => (PALETTE[5], Marker::Plus, false),
-    };
-    Look { colour, marker: Some(marker), dash: "", joined }
-}
-
-/// What a method's series is called.
-fn family(method: &Method) -> String {
-    match method {
-        Method::Adapters(_) => "adapters (by size)".to_owned(),
-        Method::Top(_) => "top layers (by k)".to_owned(),
-        other => other.to_string(),
+/// How each series of methods looks, by what it is called. The paper's methods look as always; another takes the next free
+/// colour and shape, and is a line if it has several sizes.
+fn looks(runs: &[&Run], called: impl Fn(&MethodRecord) -> String) -> BTreeMap<String, Look> {
+    const COLOURS: [usize; 7] = [5, 4, 3, 2, 6, 1, 0];
+    let mut methods: Vec<&MethodRecord> = runs.iter().map(|run| run.method()).collect();
+    methods.sort_by(|a, b| paper::rank(&a.name).cmp(&paper::rank(&b.name)).then_with(|| compare(a, b)));
+    methods.dedup_by(|a, b| compare(a, b).is_eq());
+    let (mut looks, mut known): (BTreeMap<String, Look>, BTreeSet<&str>) = (BTreeMap::new(), BTreeSet::new());
+    for method in &methods {
+        if let Some(look) = paper::look(&method.name).filter(|_| known.insert(&method.name)) {
+            looks.insert(called(method), look);
+        }
     }
-}
-
-/// How several lines of one figure look, one for each task.
-fn task_look(number: usize) -> Look {
-    const MARKERS: [Marker; 6] =
-        [Marker::Circle, Marker::Square, Marker::Up, Marker::Diamond, Marker::Down, Marker::Plus];
-    const DASHES: [&str; 3] = ["", "7 3", "2 3"];
-    Look {
-        colour: PALETTE[number % PALETTE.len()],
-        marker: Some(MARKERS[number % MARKERS.len()]),
-        dash: DASHES[number / PALETTE.len() % DASHES.len()],
-        joined: true,
+    for method in &methods {
+        let name = called(method);
+        if looks.contains_key(&name) {
+            continue;
+        }
+        let colour = COLOURS.iter().map(|&at| PALETTE[at]).find(|&c| looks.values().all(|look| look.colour != c));
+        let marker = Marker::ALL.into_iter().rev().find(|&m| looks.values().all(|look| look.marker != Some(m)));
+        let number = looks.len();
+        let joined = methods.iter().filter(|other| called(other) == name).count() > 1;
+        let free = Look { joined, ..Look::nth(number) };
+        let look = Look { colour: colour.unwrap_or(free.colour), marker: marker.or(free.marker), ..free };
+        looks.insert(name, look);
     }
+    looks
 }
 
-/// A point with its standard error as error bar.
-fn dot(x: f64, name: &str, estimate: Estimate) -> Dot {
-    let Estimate { mean, sem, n } = estimate;
-    let range = sem.map(|sem| (mean - sem, mean + sem));
-    Dot { x, y: mean, range, tip: format!("{name}: {}, {}", written(estimate), seeds(n)) }
-}
-
-fn series(look: Look, mut dots: Vec<Dot>) -> Series {
-    dots.sort_by(|a, b| a.x.total_cmp(&b.x));
-    Series { look, band: false, dots }
-}
-
-/// An estimate in words.
-pub(crate) fn written(Estimate { mean, sem, .. }: Estimate) -> String {
-    match sem {
-        Some(sem) => format!("{mean:.1} ± {sem:.1}"),
-        None => format!("{mean:.1}"),
-    }
-}
-
-fn seeds(n: usize) -> String {
-    if n == 1 { "1 seed".to_owned() } else { format!("{n} seeds") }
-}
-
-fn score_axis(metric: &str) -> AxisSpec {
-    let label = format!("validation {} × 100", metric_name(metric));
-    AxisSpec { label, log: false, format: Format::Plain, ticks: Vec::new() }
-}
-
-fn parameter_axis() -> AxisSpec {
-    let label = "trained parameters per task".to_owned();
-    AxisSpec { label, log: true, format: Format::Count, ticks: Vec::new() }
-}
-
-/// An axis of powers with marks at its own values.
-fn power_axis(label: &str, ticks: Vec<f64>) -> AxisSpec {
-    AxisSpec { label: label.to_owned(), log: true, format: Format::Power, ticks }
-}
-
-/// A metric as it is said.
-pub(crate) fn metric_name(metric: &str) -> String {
-    let said = metric.split('_').map(|word| match word {
-        "f1" => "F1",
-        "matthews" => "Matthews",
-        "pearson" => "Pearson",
-        "spearman" => "Spearman",
-        other => other,
-    });
-    said.collect::<Vec<_>>().join(" ")
+/// Looks of series over all sizes.
+fn family_looks(runs: &[&Run], names: &Names<'_>) -> BTreeMap<String, Look> {
+    looks(runs, |method| names.family(method))
 }
 
 /// The metric of a task's runs; several are all named.
-fn metric_of(runs: &[&Run], task: &str) -> String {
+pub(crate) fn metric_of(runs: &[&Run], task: &str) -> String {
     let mut metrics: Vec<&str> = runs.iter().filter(|run| run.task == task).filter_map(|run| run.metric()).collect();
     metrics.sort_unstable();
     metrics.dedup();
     if metrics.is_empty() { "score".to_owned() } else { metrics.join(", ") }
-}
-
-/// Points of a task's runs by a number of their configuration, in its order.
-fn by_value<'a>(runs: impl Iterator<Item = &'a Run>, value: impl Fn(&Run) -> Option<f64>) -> Vec<(f64, Point<'a>)> {
-    let mut groups: Vec<(f64, Vec<&Run>)> = Vec::new();
-    for run in runs {
-        let Some(value) = value(run) else { continue };
-        match groups.iter_mut().find(|(known, _)| *known == value) {
-            Some((_, group)) => group.push(run),
-            None => groups.push((value, vec![run])),
-        }
-    }
-    groups.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-    groups.into_iter().filter_map(|(value, runs)| Some((value, Point::of(runs)?))).collect()
-}
-
-/// Scores of a task against the adapters' initial σ.
-pub(crate) fn by_sigma<'a>(runs: &[&'a Run], task: &str) -> Vec<(f64, Point<'a>)> {
-    by_value(runs.iter().copied().filter(|run| run.task == task), |run| run.init_std)
-}
-
-/// Scores of a task against the learning rate, for adapters or for full fine-tuning.
-pub(crate) fn by_rate<'a>(runs: &[&'a Run], task: &str, full: bool) -> Vec<(f64, Point<'a>)> {
-    let wanted = |method: &Method| if full { *method == Method::Full } else { method.adapter_size().is_some() };
-    by_value(runs.iter().copied().filter(|run| run.task == task && wanted(&run.method)), |run| Some(run.learning_rate))
 }

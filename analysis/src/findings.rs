@@ -1,13 +1,12 @@
 //! Whether what the paper found shows in these runs. Every verdict is computed from the records, whichever way it falls.
 
-use std::collections::BTreeMap;
-
 use crate::{
-    Store,
+    MethodRecord, Store,
     axis::signed,
-    figures::{by_rate, by_sigma, groups, mean_spans, relative, written},
-    select::{Point, best_point, by_method, mean, tasks, usual_size},
-    setup::{Method, Run},
+    figures::{groups, mean_spans, relative},
+    paper,
+    select::{Point, best_point, by_method, mean, sweeps, tasks},
+    setup::Run,
     tables::{accuracy_by_size, compare_variants},
 };
 
@@ -45,7 +44,7 @@ pub fn findings(store: &Store) -> Vec<Finding> {
             "On GLUE adapters come within 0.4 points of full fine-tuning and train 3.6 % of the parameters. Agreement here: \
              within 2 points on average, with sizes that train under 10 % of the backbone's parameters.",
             "table1 needs a task with full fine-tuning and adapters",
-            close_to_full(&store.runs_of("table1")),
+            close_to_full(&store.preset_runs("table1")),
         ),
         finding(
             "Adapters come close on the additional tasks too",
@@ -53,7 +52,7 @@ pub fn findings(store: &Store) -> Vec<Finding> {
             "On 17 more tasks adapters average 73.3 against 73.7 of full fine-tuning with 1.1 % of the parameters. Agreement \
              here: within 2 points on average.",
             "table2 needs a task with full fine-tuning and adapters",
-            additional(&store.runs_of("table2")),
+            additional(&store.preset_runs("table2")),
         ),
         finding(
             "With as few parameters, adapters beat tuning the top layers",
@@ -61,14 +60,14 @@ pub fn findings(store: &Store) -> Vec<Finding> {
             "Adapters keep their score over two orders of magnitude of trained parameters, where tuning fewer top layers loses \
              much. Agreement here: the median of the best adapters that train no more than the smallest top-k is higher.",
             "fig3 needs full fine-tuning, top-k, and adapters that are no larger than the smallest top-k",
-            fewer_parameters(&store.runs_of("fig3")),
+            fewer_parameters(&store.preset_runs("fig3")),
         ),
         finding(
             "LayerNorm alone is not enough",
             &["fig4"],
             "Tuning only the LayerNorms loses 3.5 points on CoLA and 4 on MNLI. Agreement here: below adapters on average.",
             "fig4 needs LayerNorm only and adapters on the same task",
-            below_adapters(store, &["fig4"], &Method::LayerNorm, 0.0),
+            below_adapters(store, &["fig4"], paper::LAYER_NORM, None, 0.0),
         ),
         finding(
             "The head alone is clearly not enough",
@@ -76,7 +75,7 @@ pub fn findings(store: &Store) -> Vec<Finding> {
             "The paper gives no number for it, but its case rests on it: a linear head on the frozen network is not enough. \
              Agreement here: at least 5 points below adapters on average.",
             "no experiment has head only and adapters on the same task",
-            below_adapters(store, &["fig4", "fig3", "table1", "table2"], &Method::Head, 5.0),
+            below_adapters(store, &["fig4", "fig3", "table1", "table2"], paper::HEAD, None, 5.0),
         ),
         finding(
             "Tuning only the top layer is worse than adapters",
@@ -84,7 +83,7 @@ pub fn findings(store: &Store) -> Vec<Finding> {
             "On MNLI the top layer alone reaches 77.8, adapters with fewer parameters 83.7. Agreement here: below adapters on \
              average.",
             "fig4 needs top-1 and adapters on the same task",
-            below_adapters(store, &["fig4", "fig3"], &Method::Top(1), 0.0),
+            below_adapters(store, &["fig4", "fig3"], paper::TOP, Some(1.0), 0.0),
         ),
         finding(
             "Adapters work for question answering",
@@ -92,7 +91,7 @@ pub fn findings(store: &Store) -> Vec<Finding> {
             "On SQuAD adapters of size 64 reach an F1 of 90.4, full fine-tuning 90.7. Agreement here: the best size within 2 \
              points.",
             "fig5 needs full fine-tuning and adapters",
-            question_answering(&store.runs_of("fig5")),
+            question_answering(&store.preset_runs("fig5")),
         ),
         finding(
             "Without all adapters the network knows nothing of the task",
@@ -123,7 +122,7 @@ pub fn findings(store: &Store) -> Vec<Finding> {
             "Scores are flat for σ up to 0.01 and fall above. Agreement here: on average over the tasks they differ by at most 3 \
              points up to 0.01, and are at least 1 point lower at 1.",
             "fig6-init needs two values of σ up to 0.01, and σ = 1",
-            initial_scale(&store.runs_of("fig6-init")),
+            initial_scale(&store.preset_runs("fig6-init")),
         ),
         finding(
             "Adapters are robust to the learning rate",
@@ -131,14 +130,14 @@ pub fn findings(store: &Store) -> Vec<Finding> {
             "Adapters hold their score over the learning rates from 2e-5 to 1e-3, full fine-tuning does not. Agreement here: the \
              adapters' scores spread less over the same learning rates, on average over the tasks.",
             "fig7 needs both methods at three learning rates or more",
-            learning_rates(&store.runs_of("fig7")),
+            learning_rates(&store.preset_runs("fig7")),
         ),
         finding(
             "The adapters' size matters little",
             &["sizes"],
             "Sizes 8, 64 and 256 average 86.2, 85.8 and 85.7. Agreement here: means over the tasks spread by at most 1 point.",
             "sizes needs two sizes on the same classification task",
-            size_matters_little(&store.runs_of("sizes")),
+            size_matters_little(&store.preset_runs("sizes")),
         ),
         finding(
             "Variants of the adapter do not help",
@@ -146,7 +145,7 @@ pub fn findings(store: &Store) -> Vec<Finding> {
             "Normalisation inside, more layers, other activations, attention only and parallel adapters brought no gain. \
              Agreement here: no variant is more than 1 point better than the paper's adapter on average over the tasks.",
             "variants needs the paper's adapter and another",
-            no_variant_helps(&store.runs_of("variants")),
+            no_variant_helps(&store.preset_runs("variants")),
         ),
         finding(
             "What was learnt stays as it was",
@@ -163,9 +162,9 @@ fn close_to_full(runs: &[&Run]) -> Verdict {
     let (mut full, mut small, mut shares, mut compared) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for task in tasks(runs) {
         let points = by_method(runs, task);
-        let Some(whole) = points.get(&Method::Full).and_then(|point| point.best().validation()) else { continue };
-        let adapters =
-            || points.iter().filter(|(method, _)| method.adapter_size().is_some()).map(|(_, point)| point.best());
+        let whole = of(&points, paper::FULL).filter_map(|point| point.best().validation());
+        let Some(whole) = whole.reduce(f64::max) else { continue };
+        let adapters = || of(&points, paper::ADAPTERS).map(Point::best);
         if adapters().next().is_none() {
             continue;
         }
@@ -197,19 +196,31 @@ fn close_to_full(runs: &[&Run]) -> Verdict {
     Some((shows, n == compared && small >= full - 2.0))
 }
 
-fn is_adapter(method: &Method) -> bool {
-    method.adapter_size().is_some()
+/// Points of a task, by method.
+type Points<'a> = Vec<(&'a MethodRecord, Point<'a>)>;
+
+/// The points of a method, whatever its size.
+fn of<'p, 'a>(points: &'p Points<'a>, name: &str) -> impl Iterator<Item = &'p Point<'a>> {
+    points.iter().filter(move |(method, _)| method.name == name).map(|(_, point)| point)
 }
 
-/// The size or k with the best mean validation score.
-fn best_of<'p, 'a>(points: &'p BTreeMap<Method, Point<'a>>, kind: fn(&Method) -> bool) -> Option<&'p Point<'a>> {
-    best_point(points.iter().filter(|(method, _)| kind(method)).map(|(_, point)| point))
+/// The size or k of a method with the best mean validation score.
+fn best_of<'p, 'a>(points: &'p Points<'a>, name: &str) -> Option<&'p Point<'a>> {
+    best_point(of(points, name))
+}
+
+/// The adapters that stand for a task where one size is asked for: 64 as in the paper, or the size nearest to it.
+fn usual_size<'p, 'a>(points: &'p Points<'a>) -> Option<(f64, &'p Point<'a>)> {
+    let adapters = points.iter().filter(|(method, _)| method.name == paper::ADAPTERS);
+    let distance = |size: f64| (size.log2() - 6.0).abs();
+    let sizes = adapters.filter_map(|(method, point)| Some((method.size?, point)));
+    sizes.min_by(|(a, _), (b, _)| distance(*a).total_cmp(&distance(*b)))
 }
 
 fn additional(runs: &[&Run]) -> Verdict {
     let pairs = tasks(runs).into_iter().filter_map(|task| {
         let points = by_method(runs, task);
-        let (full, adapters) = (points.get(&Method::Full)?, best_of(&points, is_adapter)?);
+        let (full, adapters) = (best_of(&points, paper::FULL)?, best_of(&points, paper::ADAPTERS)?);
         // Both by test scores, or both by validation scores.
         let (full_score, score) = match (full.test(), adapters.test()) {
             (Some(full), Some(own)) => (full, own),
@@ -235,9 +246,10 @@ fn fewer_parameters(runs: &[&Run]) -> Verdict {
     let mut agrees = true;
     for (tasks, test) in groups(runs).into_iter().zip([false, true]) {
         let points = relative(runs, &tasks, test);
-        let top = points.iter().filter(|point| point.method.top_layers().is_some());
+        let top = points.iter().filter(|point| point.method.name == paper::TOP);
         let Some(top) = top.min_by(|a, b| a.trained.total_cmp(&b.trained)) else { continue };
-        let small = points.iter().filter(|point| is_adapter(&point.method) && point.trained <= top.trained);
+        let adapters = points.iter().filter(|point| point.method.name == paper::ADAPTERS);
+        let small = adapters.filter(|point| point.trained <= top.trained);
         let Some(adapters) = small.max_by(|a, b| a.percentiles[1].total_cmp(&b.percentiles[1])) else { continue };
         let (ours, theirs) = (adapters.percentiles[1], top.percentiles[1]);
         agrees &= ours > theirs;
@@ -245,31 +257,35 @@ fn fewer_parameters(runs: &[&Run]) -> Verdict {
             "{} scores of {} tasks: {} {}, {} {} points against full fine-tuning (medians)",
             if test { "test" } else { "validation" },
             tasks.len(),
-            adapters.method,
+            adapters.method.label,
             signed(ours),
-            top.method,
+            top.method.label,
             signed(theirs)
         ));
     }
     (!said.is_empty()).then(|| (sentence(&said), agrees))
 }
 
-/// A method against the adapters of the usual size, in the first experiment that has both.
-fn below_adapters(store: &Store, experiments: &[&str], method: &Method, margin: f64) -> Verdict {
+/// A method, of one size if it has any, against the adapters of the usual size, in the first experiment that has both.
+fn below_adapters(store: &Store, experiments: &[&str], name: &str, size: Option<f64>, margin: f64) -> Verdict {
     for experiment in experiments {
-        let runs = store.runs_of(experiment);
-        let (mut said, mut gaps) = (Vec::new(), Vec::new());
+        let runs = store.preset_runs(experiment);
+        let (mut said, mut gaps, mut called) = (Vec::new(), Vec::new(), "");
         for task in tasks(&runs) {
             let points = by_method(&runs, task);
-            let (Some(own), Some((size, adapters))) = (points.get(method), usual_size(&points)) else { continue };
+            let own = points.iter().filter(|(method, _)| method.name == name && method.size == size);
+            let Some(own) = best_point(own.map(|(_, point)| point)) else { continue };
+            let Some((size, adapters)) = usual_size(&points) else { continue };
+            called = &own.seeds[0].method().label;
             let (own, adapters) = (own.validation(), adapters.validation());
             gaps.push(adapters.mean - own.mean);
-            said.push(format!("{task} {} against {} with adapters of size {size}", written(own), written(adapters)));
+            let (own, adapters) = (own.written(), adapters.written());
+            said.push(format!("{task} {own} against {adapters} with adapters of size {size}"));
         }
         if let Some(gap) = mean(gaps) {
             let how = if gap > 0.0 { "below" } else { "above" };
             said.push(format!("on average {:.1} points {how}", gap.abs()));
-            return Some((format!("{experiment}, {method}: {}", sentence(&said)), gap > 0.0 && gap >= margin));
+            return Some((format!("{experiment}, {called}: {}", sentence(&said)), gap > 0.0 && gap >= margin));
         }
     }
     None
@@ -279,18 +295,19 @@ fn question_answering(runs: &[&Run]) -> Verdict {
     let (mut said, mut gaps) = (Vec::new(), Vec::new());
     for task in tasks(runs) {
         let points = by_method(runs, task);
-        let (Some(full), Some(adapters)) = (points.get(&Method::Full), best_of(&points, is_adapter)) else { continue };
-        let size = &adapters.seeds[0].method;
+        let both = (best_of(&points, paper::FULL), best_of(&points, paper::ADAPTERS));
+        let (Some(full), Some(adapters)) = both else { continue };
+        let size = &adapters.seeds[0].method().label;
         let (full, adapters) = (full.validation(), adapters.validation());
         gaps.push(adapters.mean - full.mean);
-        said.push(format!("{task}: {size} {}, full fine-tuning {}", written(adapters), written(full)));
+        said.push(format!("{task}: {size} {}, full fine-tuning {}", adapters.written(), full.written()));
     }
     let gap = mean(gaps)?;
     Some((sentence(&said), gap >= -2.0))
 }
 
 fn all_removed(store: &Store) -> Verdict {
-    let ablations = store.ablations_of("fig6-spans");
+    let ablations = store.ablations(store.preset("fig6-spans")?);
     let mut said = Vec::new();
     let mut agrees = true;
     for spans in mean_spans(&ablations) {
@@ -307,7 +324,7 @@ fn all_removed(store: &Store) -> Verdict {
 }
 
 fn single_layers(store: &Store) -> Verdict {
-    let ablations = store.ablations_of("fig6-spans");
+    let ablations = store.ablations(store.preset("fig6-spans")?);
     let mut said = Vec::new();
     let mut agrees = true;
     for spans in mean_spans(&ablations) {
@@ -320,7 +337,7 @@ fn single_layers(store: &Store) -> Verdict {
 }
 
 fn higher_layers(store: &Store) -> Verdict {
-    let ablations = store.ablations_of("fig6-spans");
+    let ablations = store.ablations(store.preset("fig6-spans")?);
     let (mut said, mut differences) = (Vec::new(), Vec::new());
     for spans in mean_spans(&ablations).iter().filter(|spans| spans.layers >= 2) {
         let half = spans.layers / 2;
@@ -342,8 +359,8 @@ fn higher_layers(store: &Store) -> Verdict {
 
 fn initial_scale(runs: &[&Run]) -> Verdict {
     let (mut said, mut spreads, mut losses) = (Vec::new(), Vec::new(), Vec::new());
-    for task in tasks(runs) {
-        let points = by_sigma(runs, task);
+    for sweep in sweeps(runs, paper::INIT_STD) {
+        let (task, points) = (sweep.task, sweep.points);
         let means = |wanted: &dyn Fn(f64) -> bool| {
             let own = points.iter().filter(|(sigma, _)| wanted(*sigma)).map(|(_, point)| point.validation().mean);
             own.collect::<Vec<f64>>()
@@ -370,13 +387,15 @@ fn spread(values: &[f64]) -> f64 {
 
 fn learning_rates(runs: &[&Run]) -> Verdict {
     let (mut said, mut differences) = (Vec::new(), Vec::new());
+    let sweeps = sweeps(runs, "lr");
     for task in tasks(runs) {
-        let (adapters, full) = (by_rate(runs, task, false), by_rate(runs, task, true));
+        let of = |name: &str| sweeps.iter().find(|sweep| sweep.task == task && sweep.method.name == name);
+        let (Some(adapters), Some(full)) = (of(paper::ADAPTERS), of(paper::FULL)) else { continue };
         let shared = |of: &[(f64, Point<'_>)], other: &[(f64, Point<'_>)]| {
             let both = of.iter().filter(|(rate, _)| other.iter().any(|(known, _)| known == rate));
             both.map(|(_, point)| point.validation().mean).collect::<Vec<f64>>()
         };
-        let (ours, theirs) = (shared(&adapters, &full), shared(&full, &adapters));
+        let (ours, theirs) = (shared(&adapters.points, &full.points), shared(&full.points, &adapters.points));
         if ours.len() < 3 {
             continue;
         }
@@ -400,26 +419,29 @@ fn size_matters_little(runs: &[&Run]) -> Verdict {
 
 fn no_variant_helps(runs: &[&Run]) -> Verdict {
     let all = compare_variants(runs);
-    let others = all.iter().skip(1).filter_map(|variant| Some((variant.difference?, &variant.name)));
-    let (difference, name) = others.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let others = || all.iter().filter(|variant| !variant.paper);
+    let known = others().filter_map(|variant| Some((variant.difference?, &variant.name)));
+    let (difference, name) = known.max_by(|a, b| a.0.total_cmp(&b.0))?;
     let shows = format!(
         "The best of {} variants, {name}, is {} points from the paper's adapter.",
-        all.len() - 1,
+        others().count(),
         signed(difference)
     );
     Some((shows, difference <= 1.0))
 }
 
 fn nothing_forgotten(store: &Store) -> Verdict {
-    let streams = store.streams_of("stream");
+    let streams = store.streams(store.preset("stream")?);
     let (mut said, mut agrees, mut seen) = (Vec::new(), true, false);
     for stream in streams.iter().filter(|stream| stream.stages.len() >= 2) {
-        let earlier = || stream.stages.iter().flat_map(|stage| &stage.recall);
+        // A stage's own task was just learnt: it says nothing of memory.
+        let earlier =
+            || stream.stages.iter().flat_map(|stage| stage.recall.iter().filter(|recall| recall.task != stage.task));
         let (all, same) = (earlier().count(), earlier().filter(|recall| recall.identical).count());
         let losses: Vec<f64> = earlier().map(|recall| 100.0 * (recall.then - recall.now)).collect();
         let worst = losses.iter().copied().fold(0.0, f64::max);
         said.push(format!("{}: {same} of {all} evaluations identical, largest loss {worst:.1} points", stream.tuning));
-        if stream.tuning == "adapters" {
+        if stream.tuning == paper::ADAPTERS {
             seen = true;
             agrees &= same == all;
         }

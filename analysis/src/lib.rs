@@ -2,25 +2,31 @@
 //!
 //! `experiments` writes the records: a [`RunRecord`] of each run, an [`AblationRecord`] of its adapters' removal, a
 //! [`StreamRecord`] of several tasks one after the other, and an [`ExperimentRecord`] that says which of them belong
-//! together. [`write_report`] reads a folder of them; a [`Store`] is such a folder, a [`Finding`] a verdict on one of the
-//! paper's findings. This crate does not know Burn.
+//! together. [`write_report`] reads a folder of them, whose files [`folder`] names; a [`Store`] is such a folder, a
+//! [`Finding`] a verdict on one of the paper's findings. This crate does not know Burn.
+//!
+//! A report shows [`Exhibit`]s: [`paper_exhibits`], and whatever figure or table one adds. An experiment that none of them
+//! is made of draws itself: what its runs sweep decides how.
 //!
 //! ```
 //! let runs = tempfile::tempdir()?;
 //! let out = tempfile::tempdir()?;
-//! // No run yet: every figure and table is a marked gap that names the command that fills it.
-//! let report = analysis::write_report(runs.path(), out.path())?;
+//! // No run yet: every figure and table is a gap.
+//! let report = analysis::write_report(runs.path(), out.path(), &analysis::paper_exhibits())?;
 //! assert_eq!((report.runs, report.gaps.len()), (0, 12));
-//! assert!(out.path().join("figures/fig4.pdf").exists() && report.page.exists());
+//! assert!(report.page.exists() && !out.path().join("figures/fig4.pdf").exists());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod ablation;
 mod axis;
 mod chart;
+mod exhibit;
 mod experiment;
 mod figures;
 mod findings;
+pub mod folder;
+mod own;
 mod page;
 mod paper;
 mod record;
@@ -35,11 +41,17 @@ mod table;
 mod tables;
 
 pub use ablation::{AblationRecord, SpanScore};
+pub use axis::{AxisSpec, Format};
+pub use chart::{Colours, Dot, Figure, Heat, HeatCell, Key, Look, PALETTE, Panel, Plot, Rows, Series};
+pub use exhibit::{Exhibit, Shown, paper_exhibits};
 pub use experiment::{ExperimentRecord, FailedRun};
 pub use findings::{Finding, findings};
-pub use record::{Best, Epoch, Measured, Move, Params, RunRecord, SCHEMA, Status};
+pub use record::{Best, Evaluation, Measured, MethodRecord, Move, Params, RunRecord, SCHEMA, Status};
 pub use render::RenderError;
 pub use report::{Report, ReportError, write_report};
-pub use select::{Estimate, percentile};
+pub use select::{Estimate, Point, Sweep, best_point, by_method, percentile, sweeps, tasks};
+pub use setup::{Names, Run};
 pub use store::{Problem, Store, StoreError};
 pub use stream::{Recall, Stage, StreamRecord};
+pub use svg::Marker;
+pub use table::{Cell, Table};

@@ -6,28 +6,17 @@ use std::{
 };
 
 use crate::{
-    ExperimentRecord, Store, axis::count, chart::Figure, findings::Finding, setup::Run, svg::escape, table::Table,
+    ExperimentRecord, Store,
+    axis::count,
+    exhibit::{Exhibit, Shown},
+    findings::Finding,
+    folder::{ABLATION, EXPERIMENTS, RECORD},
+    setup::Run,
+    svg::escape,
 };
 
-/// Figures and tables in the paper's order, and what they are called in short.
-const ORDER: [(&str, &str); 12] = [
-    ("fig1", "Fig. 1"),
-    ("table1", "Table 1"),
-    ("table2", "Table 2"),
-    ("fig3", "Fig. 3"),
-    ("fig4", "Fig. 4"),
-    ("fig5", "Fig. 5"),
-    ("fig6-spans", "Fig. 6, spans"),
-    ("fig6-init", "Fig. 6, σ"),
-    ("fig7", "Fig. 7"),
-    ("sizes", "Sizes"),
-    ("variants", "Variants"),
-    ("stream", "Stream"),
-];
-
-/// What the figures and tables are made of.
-const EXPERIMENTS: [&str; 11] =
-    ["table1", "table2", "fig3", "fig4", "fig5", "fig6-spans", "fig6-init", "fig7", "sizes", "variants", "stream"];
+/// An exhibit and what it shows; `None` is a gap.
+type Part<'a> = (&'a Exhibit, &'a Option<Shown>);
 
 /// What a page shows.
 pub struct Page<'a> {
@@ -35,10 +24,10 @@ pub struct Page<'a> {
     pub store: &'a Store,
     /// Where they are, seen from the page.
     pub link: String,
-    /// All figures.
-    pub figures: &'a [Figure],
-    /// All tables.
-    pub tables: &'a [Table],
+    /// Of experiments that drew themselves.
+    pub own: Vec<Part<'a>>,
+    /// Of the report's own list.
+    pub exhibits: Vec<Part<'a>>,
     /// All verdicts.
     pub findings: &'a [Finding],
 }
@@ -47,10 +36,20 @@ impl Page<'_> {
     /// The whole document.
     pub fn html(&self) -> String {
         let (css, script) = (include_str!("page.css"), include_str!("page.js"));
-        let body =
-            [self.facts(), self.verdicts(), self.results(), self.experiments(), self.gaps(), self.runs()].concat();
-        let links: String =
-            ORDER.iter().map(|(name, short)| format!("<a href=\"#{name}\">{}</a>\n", escape(short))).collect();
+        let results = [
+            self.facts(),
+            self.results("Own experiments", &self.own),
+            self.verdicts(),
+            self.results("Figures and tables", &self.exhibits),
+            self.not_run(),
+        ];
+        let body = [results.concat(), self.experiments(), self.gaps(), self.runs()].concat();
+        let links = |parts: &[Part<'_>]| {
+            let shown = parts.iter().filter(|(_, shown)| shown.is_some());
+            shown.map(|(of, _)| format!("<a href=\"#{}\">{}</a>\n", of.name(), escape(of.short()))).collect::<String>()
+        };
+        let (own, links) = (links(&self.own), links(&self.exhibits));
+        let findings = if self.findings.is_empty() { "" } else { "<a href=\"#findings\">Findings</a>\n" };
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -59,9 +58,9 @@ impl Page<'_> {
              <p class=\"lead\">What the runs show of <cite>Parameter-Efficient Transfer Learning for NLP</cite> (Houlsby et al., \
              2019): its figures and tables, and for each of its findings whether these runs agree. Every number here is computed \
              from the records of the runs, but for those that are named as the paper's.</p>\n\
-             <nav aria-label=\"Contents\"><a href=\"#findings\">Findings</a>\n{links}<a href=\"#runs\">Runs</a></nav></header>\n\
+             <nav aria-label=\"Contents\">{own}{findings}{links}<a href=\"#runs\">Runs</a></nav></header>\n\
              <main>\n{body}</main>\n\
-             <footer>Written by <code>adapter-lab report</code>. Point at, or touch, a mark of a figure for its value.</footer>\n\
+             <footer>Written by <code>report</code>. Point at, or touch, a mark of a figure for its value.</footer>\n\
              <script>\n{script}</script>\n</body>\n</html>\n"
         )
     }
@@ -70,20 +69,20 @@ impl Page<'_> {
     fn facts(&self) -> String {
         let runs: Vec<&Run> = self.store.runs.values().collect();
         if runs.is_empty() {
-            let what = match self.store.problems.is_empty() {
-                true => "There are no finished runs in this folder yet",
-                false => "None of the records in this folder can be read; see below why",
+            let what = if self.store.problems.is_empty() {
+                "There are no finished runs in this folder yet"
+            } else {
+                "None of the records in this folder can be read; see below why"
             };
             return format!(
-                "<p class=\"gap\">{what}. Begin with <code>adapter-lab reproduce</code>, or with one experiment: \
-                 <code>adapter-lab run fig4</code>.</p>\n"
+                "<p class=\"gap\">{what}. Begin with <code>reproduce</code>, or with one experiment: <code>run fig4</code>.</p>\n"
             );
         }
         let distinct = |values: &mut dyn Iterator<Item = String>| {
             let all: BTreeSet<String> = values.collect();
             all.into_iter().collect::<Vec<_>>().join(", ")
         };
-        let experiments = || self.store.experiments.values();
+        let experiments = || self.store.experiments();
         let seconds =
             runs.iter().map(|run| run.record.measured.training_seconds + run.record.measured.evaluation_seconds);
         let backbones: BTreeMap<&str, usize> =
@@ -128,57 +127,113 @@ impl Page<'_> {
     }
 
     fn verdicts(&self) -> String {
+        if self.findings.is_empty() {
+            return String::new();
+        }
         let number = |wanted| self.findings.iter().filter(|finding| finding.agrees == wanted).count();
-        let list: String = self.findings.iter().map(|finding| item(finding, true)).collect();
+        let list = |judged: bool| {
+            let own = self.findings.iter().filter(|finding| finding.agrees.is_some() == judged);
+            let items: String = own.map(|finding| self.listed(finding)).collect();
+            if items.is_empty() { items } else { format!("<ul class=\"findings\">\n{items}</ul>\n") }
+        };
+        let open = list(false);
+        let open = if open.is_empty() {
+            open
+        } else {
+            format!("<details><summary>What is missing to judge {}</summary>\n{open}</details>\n", number(None))
+        };
         format!(
             "<h2 id=\"findings\">Findings</h2>\n<p>{} agree with the paper, {} do not, {} cannot be judged from these runs.</p>\n\
-             <ul class=\"findings\">\n{list}</ul>\n",
+             {}{open}",
             number(Some(true)),
             number(Some(false)),
-            number(None)
+            number(None),
+            list(true)
         )
     }
 
-    fn results(&self) -> String {
-        let mut text = "<h2>Figures and tables</h2>\n".to_owned();
-        for (name, _) in ORDER {
-            let verdicts: String = self
-                .findings
-                .iter()
-                .filter(|finding| finding.shown_in.contains(&name))
-                .map(|finding| item(finding, false))
-                .collect();
-            if let Some(figure) = self.figures.iter().find(|figure| figure.name == name) {
-                let (wide, narrow) = (figure.wide(), figure.narrow());
-                let (class, narrow) = match wide == narrow {
-                    true => ("", String::new()),
-                    false => (" class=\"has-narrow\"", format!("<div class=\"narrow\">{narrow}</div>")),
-                };
-                text += &format!(
-                    "<section id=\"{name}\"><h3>{}</h3>\n<figure{class}><div class=\"wide\">{wide}</div>{narrow}\n\
-                     <figcaption class=\"note\">{}. <span class=\"files\">{}</span></figcaption></figure>\n{verdicts}</section>\n",
-                    escape(&figure.title),
-                    escape(&figure.about),
-                    files("figures", name, &["svg", "png", "pdf"])
-                );
-            }
-            if let Some(table) = self.tables.iter().find(|table| table.name == name) {
-                text += &format!(
-                    "<section id=\"{name}\"><h3>{}</h3>\n{}<p class=\"files\">{}</p>\n{verdicts}</section>\n",
-                    escape(&table.title),
-                    table.html(),
-                    files("tables", name, &["md", "csv", "tex"])
-                );
+    /// What exhibits show, one section for each that has anything to show.
+    fn results(&self, heading: &str, parts: &[Part<'_>]) -> String {
+        let mut text = String::new();
+        for (exhibit, shown) in parts {
+            let Some(shown) = shown else { continue };
+            let name = exhibit.name();
+            let own = self.findings.iter().filter(|finding| finding.shown_in.contains(&name));
+            let verdicts: String = own.map(in_full).collect();
+            match shown {
+                Shown::Figure(figure) => {
+                    let (wide, narrow) = (figure.wide(), figure.narrow());
+                    let (class, narrow) = if wide == narrow {
+                        ("", String::new())
+                    } else {
+                        (" class=\"has-narrow\"", format!("<div class=\"narrow\">{narrow}</div>"))
+                    };
+                    text += &format!(
+                        "<section id=\"{name}\"><h3>{}</h3>\n<figure{class}><div class=\"wide\">{wide}</div>{narrow}\n\
+                         <figcaption class=\"note\">{}. <span class=\"files\">{}</span></figcaption></figure>\n{verdicts}</section>\n",
+                        escape(&figure.title),
+                        escape(&figure.about),
+                        files("figures", name, &["svg", "png", "pdf"])
+                    );
+                }
+                Shown::Table(table) => {
+                    text += &format!(
+                        "<section id=\"{name}\"><h3>{}</h3>\n{}<p class=\"files\">{}</p>\n{verdicts}</section>\n",
+                        escape(&table.title),
+                        table.html(),
+                        files("tables", name, &["md", "csv", "tex"])
+                    );
+                }
             }
         }
-        text
+        if text.is_empty() { text } else { format!("<h2>{heading}</h2>\n{text}") }
+    }
+
+    /// What has nothing to show, in one line.
+    fn not_run(&self) -> String {
+        let gaps = || self.own.iter().chain(&self.exhibits).filter(|(_, shown)| shown.is_none()).map(|(of, _)| *of);
+        let has_runs = |exhibit: &&Exhibit| {
+            let mut own = self.store.experiments().filter(|record| exhibit.claims(record));
+            own.any(|record| !self.store.runs(record).is_empty())
+        };
+        let (begun, missing): (Vec<&Exhibit>, Vec<&Exhibit>) = gaps().partition(has_runs);
+        let name = |exhibit: &&Exhibit| {
+            let (name, experiment) = (escape(exhibit.name()), escape(exhibit.experiment()));
+            if name == experiment { name } else { format!("{name} (of {experiment})") }
+        };
+        let said = [("Not run", missing), ("Not enough runs", begun)].into_iter().filter(|(_, of)| !of.is_empty());
+        let said = said.map(|(what, of)| format!("{what}: {}", of.iter().map(name).collect::<Vec<_>>().join(", ")));
+        let said: Vec<String> = said.collect();
+        if said.is_empty() {
+            return String::new();
+        }
+        format!("<p class=\"note\" id=\"not-run\">{} — <code>run NAME</code> fills it.</p>\n", said.join(". "))
+    }
+
+    /// A verdict in short, with links to where it is shown.
+    fn listed(&self, finding: &Finding) -> String {
+        let shown = |place: &&str| {
+            let (exhibit, _) = self.exhibits.iter().find(|(of, shown)| of.name() == *place && shown.is_some())?;
+            Some(format!(" <a href=\"#{place}\">{}</a>", escape(exhibit.short())))
+        };
+        let links: String = finding.shown_in.iter().filter_map(shown).collect();
+        format!("<li {}<p>{}{links}</p></li>\n", heading(finding), escape(&finding.shows))
+    }
+
+    /// Experiments with the names of their files: first those that drew themselves, then in the order of the exhibits.
+    fn ordered(&self) -> Vec<(&String, &ExperimentRecord)> {
+        let place = |record: &ExperimentRecord| self.exhibits.iter().position(|(exhibit, _)| exhibit.claims(record));
+        let mut all: Vec<_> = self.store.experiments.iter().collect();
+        all.sort_by_key(|(_, record)| place(record));
+        all
     }
 
     fn experiments(&self) -> String {
         let mut rows = String::new();
-        for ExperimentRecord { name, about, scale, planned, failed, missing, .. } in self.store.experiments.values() {
-            let link = format!("{}/experiments/{}.json", self.link, encode(name));
-            let (finished, missing) = (self.store.runs_of(name).len(), missing.join(", "));
+        for (file, record) in self.ordered() {
+            let ExperimentRecord { name, about, scale, planned, failed, missing, .. } = record;
+            let link = format!("{}/{EXPERIMENTS}/{}", self.link, encode(file));
+            let (finished, missing) = (self.store.runs(record).len(), missing.join(", "));
             rows += &format!(
                 "<tr><td><a href=\"{}\">{}</a></td><td class=\"w\">{}</td><td>{}</td><td class=\"n\">{planned}</td><td class=\"n\">{finished}</td>\
                  <td class=\"n\">{}</td><td>{}</td></tr>\n",
@@ -190,10 +245,8 @@ impl Page<'_> {
                 escape(&missing)
             );
         }
-        for name in EXPERIMENTS.iter().filter(|name| !self.store.experiments.contains_key(**name)) {
-            rows += &format!(
-                "<tr><td>{name}</td><td colspan=\"6\" class=\"paper\">not run: <code>adapter-lab run {name}</code></td></tr>\n"
-            );
+        if rows.is_empty() {
+            return "<h2 id=\"runs\">Runs</h2>\n".to_owned();
         }
         format!(
             "<h2 id=\"runs\">Runs</h2>\n<div class=\"scroll\"><table><thead><tr><th>experiment</th><th>what</th><th>scale</th>\
@@ -205,7 +258,7 @@ impl Page<'_> {
     /// What is not there, and why.
     fn gaps(&self) -> String {
         let mut items: Vec<String> = Vec::new();
-        for experiment in self.store.experiments.values() {
+        for experiment in self.store.experiments() {
             for failed in &experiment.failed {
                 let (name, run, error) = (escape(&experiment.name), escape(&failed.run), escape(&failed.error));
                 items.push(format!("<b>failed</b> in {name}: {run}: {error}"));
@@ -231,12 +284,11 @@ impl Page<'_> {
         format!("<div class=\"gap\"><strong>Gaps</strong>\n<ul>\n{list}</ul></div>\n")
     }
 
-    /// Every run with a link to its record: by experiment, and those that belong to none of the paper's.
+    /// Every run with a link to its record: by experiment, and those that belong to none.
     fn runs(&self) -> String {
         let mut text = String::new();
         let mut listed: BTreeSet<&str> = BTreeSet::new();
-        for name in EXPERIMENTS {
-            let Some(experiment) = self.store.experiments.get(name) else { continue };
+        for (_, experiment) in self.ordered() {
             let ids: BTreeSet<&str> = experiment.runs.iter().map(String::as_str).collect();
             let runs: Vec<(&str, &Run)> = experiment
                 .runs
@@ -244,7 +296,7 @@ impl Page<'_> {
                 .filter_map(|id| self.store.runs.get_key_value(id))
                 .map(|(id, run)| (id.as_str(), run))
                 .collect();
-            text += &self.list(&format!("{name}: {} runs", ids.len()), &runs);
+            text += &self.list(&format!("{}: {} runs", experiment.name, ids.len()), &runs);
             listed.extend(ids);
         }
         let others: Vec<(&str, &Run)> = self
@@ -268,13 +320,14 @@ impl Page<'_> {
         let mut rows = String::new();
         for (id, run) in runs.iter().filter(|(id, _)| seen.insert(*id)) {
             let folder = format!("{}/{}", self.link, encode(id));
-            let ablation = match self.store.ablations.contains_key(*id) {
-                true => format!(" <a href=\"{}/ablation.json\">ablation</a>", escape(&folder)),
-                false => String::new(),
+            let ablation = if self.store.ablations.contains_key(*id) {
+                format!(" <a href=\"{}/{ABLATION}\">ablation</a>", escape(&folder))
+            } else {
+                String::new()
             };
             let score = |score: Option<f64>| score.map_or("—".to_owned(), |score| format!("{:.1}", 100.0 * score));
             rows += &format!(
-                "<tr><td><a href=\"{}/record.json\">{}</a>{ablation}</td><td>{}</td><td class=\"w\">{}</td><td class=\"n\">{}</td>\
+                "<tr><td><a href=\"{}/{RECORD}\">{}</a>{ablation}</td><td>{}</td><td class=\"w\">{}</td><td class=\"n\">{}</td>\
                  <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.0} s</td></tr>\n",
                 escape(&folder),
                 escape(id),
@@ -295,27 +348,21 @@ impl Page<'_> {
     }
 }
 
-/// A verdict: in the list of all in short, with links to where it is shown; there with what the paper found.
-fn item(finding: &Finding, listed: bool) -> String {
+/// A verdict's element, begun: its mark and its name.
+fn heading(finding: &Finding) -> String {
     let (class, mark) = match finding.agrees {
         Some(true) => ("yes", "✓ agrees"),
         Some(false) => ("no", "✗ does not agree"),
         None => ("open", "○ not enough runs"),
     };
-    let (name, paper, shows) = (escape(finding.name), escape(finding.paper), escape(&finding.shows));
-    let head = format!("class=\"finding {class}\"><span class=\"mark\">{mark}</span><strong>{name}</strong>");
-    match listed {
-        true => {
-            let links = finding.shown_in.iter().map(|place| {
-                let short = ORDER.iter().find(|(name, _)| name == place).map_or(*place, |(_, short)| short);
-                format!(" <a href=\"#{place}\">{short}</a>")
-            });
-            format!("<li {head}<p>{shows}{}</p></li>\n", links.collect::<String>())
-        }
-        false => format!(
-            "<div {head}<p class=\"paper\"><b>The paper:</b> {paper}</p><p><b>These runs:</b> {shows}</p></div>\n"
-        ),
-    }
+    let name = escape(finding.name);
+    format!("class=\"finding {class}\"><span class=\"mark\">{mark}</span><strong>{name}</strong>")
+}
+
+/// A verdict with what the paper found.
+fn in_full(finding: &Finding) -> String {
+    let (head, paper, shows) = (heading(finding), escape(finding.paper), escape(&finding.shows));
+    format!("<div {head}<p class=\"paper\"><b>The paper:</b> {paper}</p><p><b>These runs:</b> {shows}</p></div>\n")
 }
 
 fn files(folder: &str, name: &str, kinds: &[&str]) -> String {

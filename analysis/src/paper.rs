@@ -1,4 +1,50 @@
-//! Numbers that the paper gives. Nothing else in this crate is a number of a result.
+//! What the paper names and the numbers that it gives. Nothing else in this crate is a number of a result.
+
+use crate::{
+    chart::{Look, PALETTE},
+    svg::Marker,
+};
+
+/// Adapters, the LayerNorms and the head.
+pub const ADAPTERS: &str = "adapters";
+/// The highest layers and the head.
+pub const TOP: &str = "top-k";
+/// The LayerNorms and the head.
+pub const LAYER_NORM: &str = "layer-norm";
+/// The head.
+pub const HEAD: &str = "head";
+/// Every bias and the head. It is not the paper's, but its figures have always drawn it so.
+pub const BIAS: &str = "bias";
+/// Everything.
+pub const FULL: &str = "full";
+
+/// In the order of legends.
+const METHODS: [&str; 6] = [ADAPTERS, TOP, LAYER_NORM, HEAD, BIAS, FULL];
+
+/// The place of a method in legends: others come after the paper's.
+pub fn rank(method: &str) -> usize {
+    METHODS.iter().position(|known| *known == method).unwrap_or(METHODS.len())
+}
+
+/// How a method looks in the paper's figures; `None` for one that they do not know.
+pub fn look(method: &str) -> Option<Look> {
+    let (colour, marker, joined) = match method {
+        ADAPTERS => (PALETTE[0], Marker::Circle, true),
+        TOP => (PALETTE[1], Marker::Square, true),
+        LAYER_NORM => (PALETTE[2], Marker::Up, false),
+        HEAD => (PALETTE[3], Marker::Down, false),
+        BIAS => (PALETTE[4], Marker::Plus, false),
+        FULL => (PALETTE[6], Marker::Diamond, false),
+        _ => return None,
+    };
+    Some(Look { colour, marker: Some(marker), dash: "", joined })
+}
+
+/// The order in which variants of the adapter are described.
+pub const VARIANT_KEYS: [&str; 7] = ["sites", "activation", "depth", "norm", "placement", "interaction", "layer_sizes"];
+
+/// The standard deviation of the adapters' initial weights.
+pub const INIT_STD: &str = "init_std";
 
 /// Tasks of the paper's Table 1, as they are called here.
 pub const TABLE1_TASKS: [&str; 9] = ["cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "mnli-mm", "qnli", "rte"];
@@ -50,4 +96,4 @@ pub const TABLE2_TOTAL: [f64; 3] = [17.0, 9.9, 1.19];
 pub const TABLE2_TRAINED: [f64; 3] = [100.0, 52.9, 1.14];
 
 /// Mean validation accuracy by adapter size (§3.6).
-pub const SIZES: [(usize, f64); 3] = [(8, 86.2), (64, 85.8), (256, 85.7)];
+pub const SIZES: [(f64, f64); 3] = [(8.0, 86.2), (64.0, 85.8), (256.0, 85.7)];

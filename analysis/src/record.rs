@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// Version of the record's form.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// A run: its configuration, what it ran on, and what came out.
 ///
@@ -20,8 +20,10 @@ pub struct RunRecord {
     pub id: String,
     /// Whether the run came to its end.
     pub status: Status,
-    /// The resolved configuration.
+    /// The resolved configuration, flat: the keys of an experiment file, those of the method among them.
     pub config: Map<String, Value>,
+    /// What was trained.
+    pub method: MethodRecord,
     /// What went in beside the configuration: hashes of `backbone`, `data` and `tokenizer`; the network's `dropout`, the
     /// kind of `device` it was begun on, the version of the `numerics`, the `dtype` unless it is f32.
     pub fingerprints: BTreeMap<String, String>,
@@ -36,7 +38,8 @@ pub struct RunRecord {
     /// Parameters.
     pub params: Params,
     /// Every evaluation, one at least at each epoch's end.
-    pub epochs: Vec<Epoch>,
+    #[serde(rename = "epochs")]
+    pub evaluations: Vec<Evaluation>,
     /// The evaluation with the best validation score.
     pub best: Option<Best>,
     /// Scores on the test set, where its labels are known: fractions.
@@ -68,6 +71,23 @@ pub enum Status {
     Finished,
 }
 
+/// A method of tuning, as far as figures and tables ask.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MethodRecord {
+    /// Its name: the value of `tuning`.
+    pub name: String,
+    /// What it is called with its size, such as "adapters 64".
+    pub label: String,
+    /// Its place among methods of its name: the adapters' size, the number of layers.
+    pub size: Option<f64>,
+    /// The key of the configuration that the size is.
+    pub size_key: Option<String>,
+    /// What a series over its sizes is called, such as "adapters (by size)".
+    pub family: String,
+    /// Keys of its configuration that differ from its defaults, the size aside.
+    pub variant: BTreeMap<String, Value>,
+}
+
 /// Parameters of a tuned model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Params {
@@ -77,13 +97,15 @@ pub struct Params {
     pub total: usize,
     /// Of the backbone.
     pub backbone: usize,
+    /// Whether tasks share one backbone. Not if each needs one of its own, as with full fine-tuning.
+    pub shared_backbone: bool,
     /// `trained`, by group.
     pub groups: BTreeMap<String, usize>,
 }
 
 /// An evaluation: at the end of an epoch, or in the middle of one where the run asks for more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Epoch {
+pub struct Evaluation {
     /// The epoch's number, from 1.
     pub epoch: usize,
     /// Steps taken since the beginning.

@@ -9,12 +9,12 @@ use std::{
 use crate::{
     Store, StoreError,
     chart::Figure,
-    figures,
+    exhibit::{Exhibit, Shown},
     findings::{Finding, findings},
+    own,
     page::{Page, link},
     render::{Drawing, RenderError},
     store::Problem,
-    tables,
 };
 
 /// What was written.
@@ -24,10 +24,10 @@ pub struct Report {
     pub page: PathBuf,
     /// Finished runs that were read.
     pub runs: usize,
-    /// The verdicts.
+    /// The verdicts that belong to any of the exhibits.
     pub findings: Vec<Finding>,
-    /// Figures and tables whose runs are not there.
-    pub gaps: Vec<&'static str>,
+    /// Names of the exhibits that have nothing to show.
+    pub gaps: Vec<String>,
     /// Records that could not be used.
     pub problems: Vec<Problem>,
 }
@@ -51,41 +51,60 @@ pub enum ReportError {
     Render(#[from] RenderError),
 }
 
-/// Reads the runs in `runs` and writes the page, the figures and the tables into `out`. A file is there whole or not at all.
+/// Reads the runs in `runs` and writes the page, the figures and the tables into `out`: those of `exhibits`, such as
+/// [`paper_exhibits`](crate::paper_exhibits), and before them a figure and a table of every experiment that none of them is
+/// made of. A file is there whole or not at all.
 ///
 /// # Errors
 /// If there is no such folder of runs, or a file cannot be written. Runs that are missing or damaged are gaps, not errors.
-pub fn write_report(runs: &Path, out: &Path) -> Result<Report, ReportError> {
+pub fn write_report(runs: &Path, out: &Path, exhibits: &[Exhibit]) -> Result<Report, ReportError> {
     let store = Store::read(runs)?;
-    let (figures, tables, findings) = (figures::all(&store), tables::all(&store), findings(&store));
+    let own = own::exhibits(&store, exhibits);
+    let show = |of: &[Exhibit]| of.iter().map(|exhibit| exhibit.show(&store)).collect::<Vec<Option<Shown>>>();
+    let (own_shown, shown) = (show(&own), show(exhibits));
+    let named = |name: &str| exhibits.iter().any(|exhibit| exhibit.name() == name);
+    let mut findings = findings(&store);
+    findings.retain(|finding| finding.shown_in.iter().any(|name| named(name)));
     for folder in [out.join("figures"), out.join("tables")] {
         fs::create_dir_all(&folder).map_err(|source| ReportError::Write { path: folder, source })?;
     }
+    let all = || own.iter().chain(exhibits).zip(own_shown.iter().chain(&shown));
     // Pictures cost most: each figure has a thread.
     thread::scope(|scope| {
-        let drawn: Vec<_> = figures.iter().map(|figure| scope.spawn(|| write_figure(figure, out))).collect();
+        let drawn: Vec<_> = all()
+            .filter_map(|(exhibit, shown)| match shown {
+                Some(Shown::Figure(figure)) => Some(scope.spawn(|| write_figure(exhibit.name(), figure, out))),
+                Some(Shown::Table(_)) | None => None,
+            })
+            .collect();
         drawn.into_iter().try_for_each(|figure| figure.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })?;
-    for table in &tables {
-        for (kind, text) in [("md", table.markdown()), ("csv", table.csv()), ("tex", table.latex())] {
-            write(&out.join("tables").join(format!("{}.{kind}", table.name)), text.as_bytes())?;
+    for (exhibit, shown) in all() {
+        if let Some(Shown::Table(table)) = shown {
+            for (kind, text) in [("md", table.markdown()), ("csv", table.csv()), ("tex", table.latex())] {
+                write(&out.join("tables").join(format!("{}.{kind}", exhibit.name())), text.as_bytes())?;
+            }
         }
     }
     let absolute = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let link = link(&absolute(out), &absolute(runs));
-    let page = Page { store: &store, link, figures: &figures, tables: &tables, findings: &findings }.html();
+    let page = Page {
+        store: &store,
+        link: link(&absolute(out), &absolute(runs)),
+        own: own.iter().zip(&own_shown).collect(),
+        exhibits: exhibits.iter().zip(&shown).collect(),
+        findings: &findings,
+    };
     let path = out.join("report.html");
-    write(&path, page.as_bytes())?;
-    let gaps = figures.iter().filter(|figure| !figure.has_data()).map(|figure| figure.name);
-    let gaps = gaps.chain(tables.iter().filter(|table| table.gap.is_some()).map(|table| table.name)).collect();
+    write(&path, page.html().as_bytes())?;
+    let gaps = all().filter(|(_, shown)| shown.is_none()).map(|(exhibit, _)| exhibit.name().to_owned()).collect();
     Ok(Report { page: path, runs: store.finished(), findings, gaps, problems: store.problems })
 }
 
-fn write_figure(figure: &Figure, out: &Path) -> Result<(), ReportError> {
+fn write_figure(name: &str, figure: &Figure, out: &Path) -> Result<(), ReportError> {
     let svg = figure.svg();
     let drawing = Drawing::new(&svg)?;
     for (kind, bytes) in [("svg", svg.into_bytes()), ("png", drawing.png()?), ("pdf", drawing.pdf()?)] {
-        write(&out.join("figures").join(format!("{}.{kind}", figure.name)), &bytes)?;
+        write(&out.join("figures").join(format!("{name}.{kind}")), &bytes)?;
     }
     Ok(())
 }

@@ -1,9 +1,12 @@
 //! Which runs stand for a method, and what several of them say together (§3.1 of the paper: the best validation score over
 //! the sweep, then the best seed, or mean and standard error over the seeds).
 
-use std::collections::BTreeMap;
+use std::{cmp::Ordering, collections::BTreeMap};
 
-use crate::setup::{Method, Run};
+use crate::{
+    MethodRecord,
+    setup::{Run, compare},
+};
 
 /// Mean and standard error of the mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,6 +31,27 @@ impl Estimate {
         let sem = (n > 1).then(|| (squares / (n - 1) as f64 / n as f64).sqrt());
         Some(Self { mean, sem, n })
     }
+
+    /// One standard error below and above the mean.
+    pub fn range(&self) -> Option<(f64, f64)> {
+        self.sem.map(|sem| (self.mean - sem, self.mean + sem))
+    }
+
+    /// Mean and standard error.
+    pub fn written(&self) -> String {
+        let Self { mean, sem, .. } = self;
+        sem.map_or_else(|| format!("{mean:.1}"), |sem| format!("{mean:.1} ± {sem:.1}"))
+    }
+
+    /// Mean, standard error and the number of seeds.
+    pub fn in_words(&self) -> String {
+        format!("{}, {}", self.written(), seeds(self.n))
+    }
+}
+
+/// A number of seeds in words.
+pub fn seeds(n: usize) -> String {
+    if n == 1 { "1 seed".to_owned() } else { format!("{n} seeds") }
 }
 
 /// The mean; `None` of no values.
@@ -58,8 +82,8 @@ pub fn tasks<'a>(runs: &[&'a Run]) -> Vec<&'a str> {
 /// What the runs of one point of a figure have in common: the seeds, each with its best run over the sweep.
 #[derive(Clone, Debug)]
 pub struct Point<'a> {
-    /// Seeds in their order; for each the run with the best validation score.
-    pub seeds: Vec<&'a Run>,
+    /// Never empty.
+    pub(crate) seeds: Vec<&'a Run>,
 }
 
 impl<'a> Point<'a> {
@@ -75,6 +99,11 @@ impl<'a> Point<'a> {
         }
         let seeds: Vec<&Run> = seeds.into_values().map(|(_, run)| run).collect();
         (!seeds.is_empty()).then_some(Self { seeds })
+    }
+
+    /// Seeds in their order; for each the run with the best validation score.
+    pub fn seeds(&self) -> &[&'a Run] {
+        &self.seeds
     }
 
     /// The seed with the best validation score.
@@ -112,17 +141,66 @@ impl<'a> Point<'a> {
 
     /// Trained parameters.
     pub fn trained(&self) -> usize {
-        self.seeds[0].record.params.trained
+        self.seeds[0].trained()
     }
 }
 
-/// Points of one task, by method.
-pub fn by_method<'a>(runs: &[&'a Run], task: &str) -> BTreeMap<Method, Point<'a>> {
-    let mut methods: BTreeMap<Method, Vec<&Run>> = BTreeMap::new();
-    for run in runs.iter().filter(|run| run.task == task) {
-        methods.entry(run.method.clone()).or_default().push(run);
+/// Points of one task, by method. Methods that differ in any key are different points.
+pub fn by_method<'a>(runs: &[&'a Run], task: &str) -> Vec<(&'a MethodRecord, Point<'a>)> {
+    let own = runs.iter().copied().filter(|run| run.task == task);
+    let groups = grouped(own, |run| run.method(), |a, b| compare(a, b));
+    groups.into_iter().filter_map(|(method, runs)| Some((method, Point::of(runs)?))).collect()
+}
+
+/// Points of one task and one method by a number of their configuration.
+#[derive(Clone, Debug)]
+pub struct Sweep<'a> {
+    /// The task.
+    pub task: &'a str,
+    /// The method of the first run.
+    pub method: &'a MethodRecord,
+    /// By the number, in its order.
+    pub points: Vec<(f64, Point<'a>)>,
+}
+
+/// Sweeps of a key: one for each task in the order of the runs, and for each method that differs in any other key.
+pub fn sweeps<'a>(runs: &[&'a Run], key: &str) -> Vec<Sweep<'a>> {
+    let without = |run: &'a Run| {
+        let mut method = run.method().clone();
+        method.variant.remove(key);
+        if method.size_key.as_deref() == Some(key) {
+            method.size = None;
+        }
+        method
+    };
+    let mut sweeps = Vec::new();
+    for task in tasks(runs) {
+        let own = runs.iter().copied().filter(|run| run.task == task && run.number(key).is_some());
+        for (_, runs) in grouped(own, without, compare) {
+            let by_value = grouped(runs.iter().copied(), |run| run.number(key).unwrap_or_default(), f64::total_cmp);
+            let points = by_value.into_iter().filter_map(|(value, runs)| Some((value, Point::of(runs)?)));
+            sweeps.push(Sweep { task, method: runs[0].method(), points: points.collect() });
+        }
     }
-    methods.into_iter().filter_map(|(method, runs)| Some((method, Point::of(runs)?))).collect()
+    sweeps.retain(|sweep| !sweep.points.is_empty());
+    sweeps
+}
+
+/// Runs by something that they share, in its order; runs stay in theirs.
+pub fn grouped<'a, K>(
+    runs: impl IntoIterator<Item = &'a Run>,
+    of: impl Fn(&'a Run) -> K,
+    compare: impl Fn(&K, &K) -> Ordering,
+) -> Vec<(K, Vec<&'a Run>)> {
+    let mut groups: Vec<(K, Vec<&Run>)> = Vec::new();
+    for run in runs {
+        let key = of(run);
+        match groups.binary_search_by(|(known, _)| compare(known, &key)) {
+            Ok(place) => groups[place].1.push(run),
+            Err(place) => groups.insert(place, (key, vec![run])),
+        }
+    }
+    groups
 }
 
 /// The point with the best mean validation score; with equal scores the one that trains less.
@@ -134,13 +212,6 @@ where
         let (old, new) = (best.validation().mean, point.validation().mean);
         if new > old || (new == old && point.trained() < best.trained()) { point } else { best }
     })
-}
-
-/// The adapters that stand for a task where one size is asked for: 64 as in the paper, or the size nearest to it.
-pub fn usual_size<'p, 'a>(points: &'p BTreeMap<Method, Point<'a>>) -> Option<(usize, &'p Point<'a>)> {
-    let sizes = points.iter().filter_map(|(method, point)| Some((method.adapter_size()?, point)));
-    let distance = |size: usize| ((size as f64).log2() - 6.0).abs();
-    sizes.min_by(|(a, _), (b, _)| distance(*a).total_cmp(&distance(*b)))
 }
 
 #[cfg(test)]

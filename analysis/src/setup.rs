@@ -1,76 +1,13 @@
-//! What a run's configuration says, as far as figures and tables ask.
+//! A run and what its configuration says.
 
-use std::fmt;
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::RunRecord;
-
-/// What is trained.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Method {
-    /// Adapters with a bottleneck of this width, the LayerNorms and the head.
-    Adapters(usize),
-    /// The highest layers, this many, and the head.
-    Top(usize),
-    /// The LayerNorms and the head.
-    LayerNorm,
-    /// The head.
-    Head,
-    /// Every bias and the head.
-    Bias,
-    /// Everything.
-    Full,
-    /// Something that this program does not know.
-    Other(String),
-}
-
-impl Method {
-    fn of(config: &Map<String, Value>) -> Option<Self> {
-        let tuning = config.get("tuning")?.as_str()?;
-        Some(match tuning {
-            "adapters" => Method::Adapters(config.get("adapter")?.get("size")?.as_u64()? as usize),
-            "full" => Method::Full,
-            "layer-norm" => Method::LayerNorm,
-            "head" => Method::Head,
-            "bias" => Method::Bias,
-            other => match other.strip_prefix("top-").and_then(|k| k.parse().ok()) {
-                Some(k) => Method::Top(k),
-                None => Method::Other(other.to_owned()),
-            },
-        })
-    }
-
-    /// The width of the adapters, where there are any.
-    pub fn adapter_size(&self) -> Option<usize> {
-        match self {
-            Method::Adapters(size) => Some(*size),
-            _ => None,
-        }
-    }
-
-    /// How many layers are trained, for top-k.
-    pub fn top_layers(&self) -> Option<usize> {
-        match self {
-            Method::Top(k) => Some(*k),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Method {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Method::Adapters(size) => write!(f, "adapters {size}"),
-            Method::Top(k) => write!(f, "top {k}"),
-            Method::LayerNorm => f.write_str("LayerNorm only"),
-            Method::Head => f.write_str("head only"),
-            Method::Bias => f.write_str("biases only"),
-            Method::Full => f.write_str("full fine-tuning"),
-            Method::Other(name) => f.write_str(name),
-        }
-    }
-}
+use crate::{MethodRecord, RunRecord};
 
 /// A run and what its configuration says.
 #[derive(Clone, Debug)]
@@ -81,37 +18,38 @@ pub struct Run {
     pub task: String,
     /// The backbone.
     pub backbone: String,
-    /// What was trained.
-    pub method: Method,
-    /// What differs from the paper's adapter, its size and σ aside; empty for the paper's own.
-    pub variant: String,
-    /// σ of the adapters' initial weights, where there are adapters.
-    pub init_std: Option<f64>,
-    /// The highest learning rate.
-    pub learning_rate: f64,
-    /// Passes over the training set.
-    pub epochs: u64,
     /// The seed.
     pub seed: u64,
 }
 
 impl Run {
-    /// Reads the configuration of a record. The error names the key that is not there or not of the right kind.
+    /// Reads the configuration of a record.
+    ///
+    /// # Errors
+    /// The key that is not there or not of the right kind.
     pub fn new(record: RunRecord) -> Result<Self, &'static str> {
-        let config = &record.config;
-        let text = |key| config.get(key).and_then(Value::as_str).map(str::to_owned);
-        let adapter = config.get("adapter");
+        let text = |key| record.config.get(key).and_then(Value::as_str).map(str::to_owned);
         Ok(Self {
             task: text("task").ok_or("task")?,
             backbone: text("backbone").ok_or("backbone")?,
-            method: Method::of(config).ok_or("tuning")?,
-            variant: adapter.map(variant).unwrap_or_default(),
-            init_std: adapter.and_then(|adapter| adapter.get("init_std")?.as_f64()),
-            learning_rate: config.get("learning_rate").and_then(Value::as_f64).ok_or("learning_rate")?,
-            epochs: config.get("epochs").and_then(Value::as_u64).ok_or("epochs")?,
-            seed: config.get("seed").and_then(Value::as_u64).ok_or("seed")?,
+            seed: record.config.get("seed").and_then(Value::as_u64).ok_or("seed")?,
             record,
         })
+    }
+
+    /// What was trained.
+    pub fn method(&self) -> &MethodRecord {
+        &self.record.method
+    }
+
+    /// A value of the configuration; `None` if the key is not there or null.
+    pub fn value(&self, key: &str) -> Option<&Value> {
+        self.record.config.get(key).filter(|value| !value.is_null())
+    }
+
+    /// A number of the configuration.
+    pub fn number(&self, key: &str) -> Option<f64> {
+        self.value(key)?.as_f64()
     }
 
     /// The metric that the run was chosen by.
@@ -135,47 +73,95 @@ impl Run {
         self.record.test.get(self.metric()?).copied().filter(|score| score.is_finite())
     }
 
+    /// Trained parameters.
+    pub fn trained(&self) -> usize {
+        self.record.params.trained
+    }
+
     /// Trained parameters as a share of the backbone's.
     pub fn trained_share(&self) -> f64 {
-        self.record.params.trained as f64 / self.record.params.backbone.max(1) as f64
+        self.trained() as f64 / self.record.params.backbone.max(1) as f64
     }
 
     /// In a few words, for a list of runs.
     pub fn summary(&self) -> String {
-        let mut text = self.method.to_string();
-        if !self.variant.is_empty() {
-            text += &format!(", {}", self.variant);
-        }
-        if let Some(sigma) = self.init_std {
-            text += &format!(", σ {sigma:e}");
-        }
-        format!("{text}, lr {:e}, {} epochs, seed {}", self.learning_rate, self.epochs, self.seed)
+        let mut parts = vec![self.method().label.clone()];
+        parts.extend(self.method().variant.iter().map(|(key, value)| said(key, value)));
+        parts.extend(self.number("lr").map(|lr| format!("lr {lr:e}")));
+        parts.extend(self.value("epochs").map(|epochs| format!("{} epochs", written(epochs))));
+        parts.push(format!("seed {}", self.seed));
+        parts.join(", ")
     }
 }
 
-/// What differs from the paper's adapter.
-fn variant(adapter: &Value) -> String {
-    let paper = [
-        ("sites", serde_json::json!(["attention", "feed-forward"])),
-        ("activation", "gelu".into()),
-        ("depth", 1.into()),
-        ("norm", "none".into()),
-        ("placement", "serial".into()),
-        ("interaction", "additive".into()),
-        ("layer_sizes", serde_json::json!([])),
-    ];
-    let said = |value: &Value| match value {
+/// A key and its value in words.
+pub fn said(key: &str, value: &Value) -> String {
+    format!("{} {}", key.replace('_', " "), written(value))
+}
+
+/// A value of a configuration as it is read.
+pub fn written(value: &Value) -> String {
+    match value {
+        Value::Null => "none".to_owned(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
         Value::String(text) => text.clone(),
-        Value::Array(list) => {
-            let items: Vec<String> =
-                list.iter().map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned)).collect();
-            items.join(" ")
-        }
-        other => other.to_string(),
+        Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), crate::axis::exact),
+        Value::Array(list) => list.iter().map(written).collect::<Vec<_>>().join(" "),
+        Value::Object(_) => value.to_string(),
+    }
+}
+
+/// The order of methods: by name, then by size, then by whatever else differs. Methods are equal only if nothing differs.
+pub fn compare(a: &MethodRecord, b: &MethodRecord) -> Ordering {
+    let sizes = match (a.size, b.size) {
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        (a, b) => a.is_some().cmp(&b.is_some()),
     };
-    let differs = paper.iter().filter_map(|(key, usual)| {
-        let value = adapter.get(key)?;
-        (value != usual).then(|| format!("{} {}", key.replace('_', " "), said(value)))
-    });
-    differs.collect::<Vec<_>>().join(", ")
+    a.name.cmp(&b.name).then(sizes).then_with(|| compare_variants(&a.variant, &b.variant))
+}
+
+fn compare_variants(a: &BTreeMap<String, Value>, b: &BTreeMap<String, Value>) -> Ordering {
+    if a == b {
+        return Ordering::Equal;
+    }
+    let text = |variant: &BTreeMap<String, Value>| serde_json::json!(variant).to_string();
+    a.len().cmp(&b.len()).then_with(|| text(a).cmp(&text(b)))
+}
+
+/// What methods are called among some runs: what all runs of a method share is not said.
+pub struct Names<'a> {
+    /// Keys that differ among the runs of a method, by its name.
+    differing: BTreeMap<&'a str, BTreeSet<&'a str>>,
+}
+
+impl<'a> Names<'a> {
+    /// Among these runs.
+    pub fn of(runs: &[&'a Run]) -> Self {
+        let mut methods: BTreeMap<&str, Vec<&BTreeMap<String, Value>>> = BTreeMap::new();
+        for run in runs {
+            methods.entry(&run.method().name).or_default().push(&run.method().variant);
+        }
+        let differing = |variants: Vec<&'a BTreeMap<String, Value>>| {
+            let keys = variants.iter().flat_map(|variant| variant.keys()).map(String::as_str);
+            keys.filter(|key| variants.iter().any(|variant| variant.get(*key) != variants[0].get(*key))).collect()
+        };
+        Self { differing: methods.into_iter().map(|(name, variants)| (name, differing(variants))).collect() }
+    }
+
+    /// A method of one size.
+    pub fn label(&self, method: &MethodRecord) -> String {
+        self.with_variant(&method.label, method)
+    }
+
+    /// A method of all sizes.
+    pub fn family(&self, method: &MethodRecord) -> String {
+        self.with_variant(&method.family, method)
+    }
+
+    fn with_variant(&self, called: &str, method: &MethodRecord) -> String {
+        let differs = |key: &str| self.differing.get(method.name.as_str()).is_some_and(|keys| keys.contains(key));
+        let parts = method.variant.iter().filter(|(key, _)| differs(key)).map(|(key, value)| said(key, value));
+        std::iter::once(called.to_owned()).chain(parts).collect::<Vec<_>>().join(", ")
+    }
 }

@@ -8,7 +8,11 @@ use std::{
 
 use serde::{Deserialize, de::DeserializeOwned};
 
-use crate::{AblationRecord, ExperimentRecord, RunRecord, SCHEMA, StreamRecord, setup::Run};
+use crate::{
+    AblationRecord, ExperimentRecord, RunRecord, SCHEMA, StreamRecord,
+    folder::{ABLATION, CHECKPOINT, EXPERIMENTS, LOCK, LOGS, PARAMETERS, RECORD, STEPS, STREAMS},
+    setup::Run,
+};
 
 /// All records of a folder of runs. What cannot be read is a [`Problem`], not an error: the rest can still be shown.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +22,7 @@ pub struct Store {
     pub(crate) runs: BTreeMap<String, Run>,
     pub(crate) ablations: BTreeMap<String, AblationRecord>,
     pub(crate) streams: BTreeMap<String, StreamRecord>,
+    /// By the name of their files.
     pub(crate) experiments: BTreeMap<String, ExperimentRecord>,
     /// Folders of runs that have no record yet.
     pub unfinished: Vec<String>,
@@ -38,7 +43,7 @@ pub struct Problem {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// It is not there.
-    #[error("there is no folder {}: give --runs the folder of `adapter-lab run` (it makes one called `runs`)", .0.display())]
+    #[error("there is no folder {}: give --runs the folder of `run` (it makes one called `runs`)", .0.display())]
     Missing(PathBuf),
     /// It is there, but cannot be read.
     #[error("cannot read {}: {source}", folder.display())]
@@ -50,11 +55,11 @@ pub enum StoreError {
     },
 }
 
-/// What is in `experiments/`, `streams/` or a folder of logs is no run.
-const NOT_RUNS: [&str; 3] = ["experiments", "streams", "logs"];
+/// What is in these is no run.
+const NOT_RUNS: [&str; 3] = [EXPERIMENTS, STREAMS, LOGS];
 
 /// What a run leaves in its folder before its record.
-const TRACES: [&str; 4] = ["lock", "steps.jsonl", "checkpoint.safetensors", "v.safetensors"];
+const TRACES: [&str; 4] = [LOCK, STEPS, CHECKPOINT, PARAMETERS];
 
 impl Store {
     /// Reads every record under `folder`.
@@ -78,14 +83,14 @@ impl Store {
         for name in names.iter().filter(|name| !NOT_RUNS.contains(&name.as_str())) {
             store.read_run(name);
         }
-        for file in json_files(&folder.join("streams")) {
-            if let Some(stream) = store.read_record::<StreamRecord>(&format!("streams/{file}")) {
+        for file in json_files(&folder.join(STREAMS)) {
+            if let Some(stream) = store.read_record::<StreamRecord>(&format!("{STREAMS}/{file}")) {
                 store.streams.insert(stream.id.clone(), stream);
             }
         }
-        for file in json_files(&folder.join("experiments")) {
-            if let Some(experiment) = store.read_record::<ExperimentRecord>(&format!("experiments/{file}")) {
-                store.experiments.insert(experiment.name.clone(), experiment);
+        for file in json_files(&folder.join(EXPERIMENTS)) {
+            if let Some(experiment) = store.read_record::<ExperimentRecord>(&format!("{EXPERIMENTS}/{file}")) {
+                store.experiments.insert(file, experiment);
             }
         }
         Ok(store)
@@ -93,13 +98,13 @@ impl Store {
 
     fn read_run(&mut self, name: &str) {
         let folder = self.folder.join(name);
-        if !folder.join("record.json").exists() {
+        if !folder.join(RECORD).exists() {
             if TRACES.iter().any(|trace| folder.join(trace).exists()) {
                 self.unfinished.push(name.to_owned());
             }
             return;
         }
-        let file = format!("{name}/record.json");
+        let file = format!("{name}/{RECORD}");
         let Some(record) = self.read_record::<RunRecord>(&file) else { return };
         match Run::new(record) {
             Ok(run) => {
@@ -108,8 +113,8 @@ impl Store {
             }
             Err(key) => self.problem(file, format!("its configuration has no usable `{key}`")),
         }
-        if folder.join("ablation.json").exists()
-            && let Some(ablation) = self.read_record::<AblationRecord>(&format!("{name}/ablation.json"))
+        if folder.join(ABLATION).exists()
+            && let Some(ablation) = self.read_record::<AblationRecord>(&format!("{name}/{ABLATION}"))
         {
             self.ablations.insert(name.to_owned(), ablation);
         }
@@ -128,10 +133,14 @@ impl Store {
                 return None;
             }
         };
-        // A newer record may have any other form: its version alone is read first.
+        // Another version's record may have any other form: its version alone is read first.
         let problem = match serde_json::from_slice::<Form>(&bytes) {
             Ok(form) if form.schema > SCHEMA => format!(
                 "written by a newer adapter-lab (form {}; this one reads up to {SCHEMA}): use that version, or a newer one",
+                form.schema
+            ),
+            Ok(form) if form.schema < SCHEMA => format!(
+                "written by an older adapter-lab (form {}; this one reads {SCHEMA}): run it again, or use that version",
                 form.schema
             ),
             Ok(_) => match serde_json::from_slice(&bytes) {
@@ -153,23 +162,45 @@ impl Store {
         self.runs.len()
     }
 
+    /// Every experiment, by the name of its file.
+    pub fn experiments(&self) -> impl Iterator<Item = &ExperimentRecord> {
+        self.experiments.values()
+    }
+
+    /// The experiment of a name: a user's own one, or else a preset.
+    pub fn experiment(&self, name: &str) -> Option<&ExperimentRecord> {
+        self.experiments().filter(|record| record.name == name).min_by_key(|record| record.preset)
+    }
+
+    /// The preset of a name, never a user's own experiment that is called like it.
+    pub fn preset(&self, name: &str) -> Option<&ExperimentRecord> {
+        self.experiments().find(|record| record.preset && record.name == name)
+    }
+
+    /// The readable runs of the [experiment](Self::experiment) of a name, in its order, each once.
+    pub fn runs_of(&self, experiment: &str) -> Vec<&Run> {
+        self.experiment(experiment).map(|record| self.runs(record)).unwrap_or_default()
+    }
+
+    /// The readable runs of a [preset](Self::preset), in its order, each once.
+    pub fn preset_runs(&self, name: &str) -> Vec<&Run> {
+        self.preset(name).map(|record| self.runs(record)).unwrap_or_default()
+    }
+
     /// The readable runs of an experiment, in its order, each once.
-    pub(crate) fn runs_of(&self, experiment: &str) -> Vec<&Run> {
+    pub fn runs(&self, experiment: &ExperimentRecord) -> Vec<&Run> {
         let mut seen = BTreeSet::new();
-        let ids = self.experiments.get(experiment).map(|record| record.runs.as_slice()).unwrap_or_default();
-        ids.iter().filter(|id| seen.insert(id.as_str())).filter_map(|id| self.runs.get(id)).collect()
+        experiment.runs.iter().filter(|id| seen.insert(id.as_str())).filter_map(|id| self.runs.get(id)).collect()
     }
 
     /// The ablations of an experiment's runs.
-    pub(crate) fn ablations_of(&self, experiment: &str) -> Vec<&AblationRecord> {
-        let ids = self.experiments.get(experiment).map(|record| record.runs.as_slice()).unwrap_or_default();
-        ids.iter().filter_map(|id| self.ablations.get(id)).collect()
+    pub fn ablations(&self, experiment: &ExperimentRecord) -> Vec<&AblationRecord> {
+        experiment.runs.iter().filter_map(|id| self.ablations.get(id)).collect()
     }
 
     /// The streams of an experiment.
-    pub(crate) fn streams_of(&self, experiment: &str) -> Vec<&StreamRecord> {
-        let ids = self.experiments.get(experiment).map(|record| record.streams.as_slice()).unwrap_or_default();
-        ids.iter().filter_map(|id| self.streams.get(id)).collect()
+    pub fn streams(&self, experiment: &ExperimentRecord) -> Vec<&StreamRecord> {
+        experiment.streams.iter().filter_map(|id| self.streams.get(id)).collect()
     }
 }
 

@@ -111,6 +111,12 @@ pub enum Marker {
     Plus,
 }
 
+impl Marker {
+    /// Every shape, in the order in which several series take them.
+    pub const ALL: [Marker; 6] =
+        [Marker::Circle, Marker::Square, Marker::Up, Marker::Diamond, Marker::Down, Marker::Plus];
+}
+
 /// A document under way.
 #[derive(Default)]
 pub struct Svg {
@@ -121,12 +127,10 @@ impl Svg {
     /// The finished document. `inline` leaves out what only a file needs.
     pub fn finish(self, (width, height): (f64, f64), title: &str, about: &str, inline: bool) -> String {
         let (title, about) = (escape(title), escape(about));
-        let (namespace, heading) = match inline {
-            true => (String::new(), String::new()),
-            false => (
-                " xmlns=\"http://www.w3.org/2000/svg\"".to_owned(),
-                format!("<title>{title}</title><desc>{about}</desc>"),
-            ),
+        let (namespace, heading) = if inline {
+            ("", String::new())
+        } else {
+            (" xmlns=\"http://www.w3.org/2000/svg\"", format!("<title>{title}</title><desc>{about}</desc>"))
         };
         format!(
             "<svg{namespace} viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" role=\"img\" \

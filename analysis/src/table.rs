@@ -52,24 +52,20 @@ impl Cell {
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// The name of its files.
-    pub name: &'static str,
     /// What it is called.
     pub title: String,
     /// Its columns.
     pub head: Vec<String>,
-    /// Its rows, each as long as `head`.
+    /// Its rows, each as long as `head`; what is too short ends with gaps.
     pub rows: Vec<Vec<Cell>>,
     /// What a reader must know.
     pub notes: Vec<String>,
-    /// Why there is nothing in it.
-    pub gap: Option<String>,
 }
 
 impl Table {
-    /// A table without rows.
-    pub fn missing(name: &'static str, title: &str, why: String) -> Self {
-        Self { name, title: title.to_owned(), head: Vec::new(), rows: Vec::new(), notes: Vec::new(), gap: Some(why) }
+    /// The cells of a row, as many as there are columns.
+    fn cells<'a>(&self, row: &'a [Cell]) -> impl Iterator<Item = &'a Cell> {
+        row.iter().chain(std::iter::repeat(&Cell::Gap)).take(self.head.len())
     }
 
     /// As Markdown.
@@ -89,15 +85,12 @@ impl Table {
             safe
         };
         let mut text = format!("**{}**\n\n", safe(&self.title));
-        if let Some(why) = &self.gap {
-            return text + &format!("{}\n", safe(why));
-        }
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
         text += &line(self.head.iter().map(|name| safe(name)).collect());
         let rule = |column| if self.is_numeric(column) { "---:" } else { "---" };
         text += &line((0..self.head.len()).map(|column| rule(column).to_owned()).collect());
         for row in &self.rows {
-            text += &line(row.iter().map(|cell| safe(&cell.plain())).collect());
+            text += &line(self.cells(row).map(|cell| safe(&cell.plain())).collect());
         }
         for note in &self.notes {
             text += &format!("\n{}\n", safe(note));
@@ -107,19 +100,16 @@ impl Table {
 
     /// As CSV: numbers in full, standard errors in columns of their own. A gap is an empty cell.
     pub fn csv(&self) -> String {
-        let quoted = |text: &str| match text.contains([',', '"', '\n', '\r']) {
-            true => format!("\"{}\"", text.replace('"', "\"\"")),
-            false => text.to_owned(),
+        let quoted = |text: &str| {
+            let special = text.contains([',', '"', '\n', '\r']);
+            if special { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
         };
-        if let Some(why) = &self.gap {
-            return format!("gap\n{}\n", quoted(why));
-        }
         let in_full = |value: f64| {
             let text = format!("{value:.4}");
             text.trim_end_matches('0').trim_end_matches('.').to_owned()
         };
         let errors: Vec<bool> = (0..self.head.len())
-            .map(|column| self.rows.iter().any(|row| matches!(row[column], Cell::Number(_, Some(_), _))))
+            .map(|column| self.rows.iter().any(|row| matches!(row.get(column), Some(Cell::Number(_, Some(_), _)))))
             .collect();
         let mut lines: Vec<Vec<String>> = vec![Vec::new()];
         for (name, &error) in self.head.iter().zip(&errors) {
@@ -130,7 +120,7 @@ impl Table {
         }
         for row in &self.rows {
             let mut line = Vec::new();
-            for (cell, &error) in row.iter().zip(&errors) {
+            for (cell, &error) in self.cells(row).zip(&errors) {
                 let (value, sem) = match cell {
                     Cell::Text(text) => (quoted(text), None),
                     Cell::Number(value, sem, _) => (in_full(*value), *sem),
@@ -149,9 +139,6 @@ impl Table {
     /// As a LaTeX table that needs no package.
     pub fn latex(&self) -> String {
         let title = latex(&self.title);
-        if let Some(why) = &self.gap {
-            return format!("% {}\n\\emph{{{}}}\n", title.replace('\n', " "), latex(why));
-        }
         let columns: String =
             (0..self.head.len()).map(|column| if self.is_numeric(column) { 'r' } else { 'l' }).collect();
         let line = |cells: Vec<String>| format!("    {} \\\\\n", cells.join(" & "));
@@ -161,7 +148,7 @@ impl Table {
         text += &line(self.head.iter().map(|name| latex(name)).collect());
         text += "    \\hline\n";
         for row in &self.rows {
-            text += &line(row.iter().map(|cell| latex(&cell.plain())).collect());
+            text += &line(self.cells(row).map(|cell| latex(&cell.plain())).collect());
         }
         text += "    \\hline\n  \\end{tabular}\n";
         for note in &self.notes {
@@ -172,9 +159,6 @@ impl Table {
 
     /// As HTML.
     pub fn html(&self) -> String {
-        if let Some(why) = &self.gap {
-            return format!("<p class=\"gap\">{}</p>\n", escape(why));
-        }
         let class = |column| if self.is_numeric(column) { " class=\"n\"" } else { "" };
         let mut text = "<div class=\"scroll\"><table><thead><tr>".to_owned();
         for (column, name) in self.head.iter().enumerate() {
@@ -183,7 +167,7 @@ impl Table {
         text += "</tr></thead><tbody>\n";
         for row in &self.rows {
             text += "<tr>";
-            for (column, cell) in row.iter().enumerate() {
+            for (column, cell) in self.cells(row).enumerate() {
                 let gap = if *cell == Cell::Gap { " title=\"no runs\"" } else { "" };
                 text += &format!("<td{}{gap}>{}</td>", class(column), escape(&cell.plain()));
             }
@@ -197,7 +181,7 @@ impl Table {
     }
 
     fn is_numeric(&self, column: usize) -> bool {
-        self.rows.iter().all(|row| row[column].is_number())
+        self.rows.iter().all(|row| row.get(column).is_none_or(Cell::is_number))
     }
 }
 
@@ -247,7 +231,6 @@ mod tests {
 
     fn table(task: &str) -> Table {
         Table {
-            name: "x",
             title: "A title".to_owned(),
             head: vec!["task".to_owned(), "score".to_owned()],
             rows: vec![
@@ -256,7 +239,6 @@ mod tests {
                 vec![Cell::text("c"), Cell::Gap],
             ],
             notes: vec!["50 % of x_y".to_owned()],
-            gap: None,
         }
     }
 
@@ -282,6 +264,15 @@ mod tests {
     #[case(110_001_000.0, "110,001,000")]
     fn large_numbers_are_in_groups(#[case] value: f64, #[case] text: &str) {
         assert_eq!(Cell::Number(value, None, 0).plain(), text);
+    }
+
+    #[test]
+    fn a_row_that_is_too_short_or_too_long_has_as_many_cells_as_columns() {
+        let rows = vec![vec![Cell::text("a")], vec![], vec![Cell::text("b"), Cell::Empty, Cell::text("lost")]];
+        let table = Table { rows, ..table("") };
+        assert_eq!(table.csv(), "task,score\na,\n,\nb,\n");
+        let forms = [table.markdown(), table.latex(), table.html()];
+        assert!(forms.iter().all(|form| !form.contains("lost")));
     }
 
     #[test]

@@ -2,26 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use crate::{
-    Store,
-    axis::count,
-    figures::metric_name,
+    MethodRecord, Store, StreamRecord,
+    axis::{count, metric_name},
     paper,
     select::{Point, best_point, by_method, mean, tasks},
-    setup::{Method, Run},
+    setup::{Names, Run, said},
     table::{Cell, Table},
 };
 
-/// Every table, in the paper's order.
-pub fn all(store: &Store) -> Vec<Table> {
-    vec![table1(store), table2(store), sizes(store), variants(store), stream(store)]
-}
-
-fn missing(name: &'static str, title: &str) -> Table {
-    Table::missing(name, title, format!("No runs yet: adapter-lab run {name}"))
-}
-
 /// Runs that stand for a method, one for each task, and what they cost together.
+#[derive(Clone)]
 struct Row<'a> {
     runs: BTreeMap<&'a str, &'a Run>,
 }
@@ -32,14 +25,14 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Parameters for all tasks in backbones: full fine-tuning keeps a network for each, everything else shares one.
+/// Parameters for all tasks in backbones: some methods need a network for each task, the others share one.
 fn total(runs: &[&Run]) -> Option<f64> {
     let backbone = runs.first()?.record.params.backbone.max(1) as f64;
-    let needs = |run: &&Run| match run.method {
-        Method::Full => run.record.params.total,
-        _ => run.record.params.trained,
+    let needs = |run: &&Run| {
+        let params = &run.record.params;
+        if params.shared_backbone { params.trained } else { params.total }
     };
-    let shared = if runs.iter().all(|run| run.method == Method::Full) { 0.0 } else { 1.0 };
+    let shared = if runs.iter().any(|run| run.record.params.shared_backbone) { 1.0 } else { 0.0 };
     Some(shared + runs.iter().map(|run| needs(run) as f64).sum::<f64>() / backbone)
 }
 
@@ -48,7 +41,7 @@ fn trained_percent(runs: &[&Run]) -> Option<f64> {
 }
 
 /// What is said of tasks whose metric is not accuracy.
-fn metric_note(runs: &[&Run]) -> Option<String> {
+pub(crate) fn metric_note(runs: &[&Run]) -> Option<String> {
     let mut others: Vec<String> = Vec::new();
     for task in tasks(runs) {
         let metric = runs.iter().filter(|run| run.task == task).find_map(|run| run.metric());
@@ -59,16 +52,31 @@ fn metric_note(runs: &[&Run]) -> Option<String> {
     (!others.is_empty()).then(|| format!("Accuracy × 100, but: {}.", others.join(", ")))
 }
 
-fn table1(store: &Store) -> Table {
-    let (name, title) = ("table1", "Table 1: full fine-tuning and adapters");
-    let runs = store.runs_of(name);
+/// Names of the methods that a table of the paper has no place for, and what each is called.
+fn others(runs: &[&Run], known: &[&str]) -> Vec<(String, String)> {
+    let names = Names::of(runs);
+    let mut others: Vec<(String, String, String)> = Vec::new();
+    for method in runs.iter().map(|run| run.method()).filter(|method| !known.contains(&method.name.as_str())) {
+        let label = names.label(method);
+        match others.iter_mut().find(|(name, ..)| *name == method.name) {
+            // One of several is known by what they share.
+            Some((_, called, first)) if *first != label => *called = method.family.clone(),
+            Some(_) => {}
+            None => others.push((method.name.clone(), label.clone(), label)),
+        }
+    }
+    others.into_iter().map(|(name, called, _)| (name, called)).collect()
+}
+
+pub(crate) fn table1(store: &Store) -> Option<Table> {
+    let runs = store.preset_runs("table1");
     let tasks = tasks(&runs);
     if tasks.is_empty() {
-        return missing(name, title);
+        return None;
     }
-    let points: BTreeMap<&str, BTreeMap<Method, Point<'_>>> =
+    let points: BTreeMap<&str, Vec<(&MethodRecord, Point<'_>)>> =
         tasks.iter().map(|&task| (task, by_method(&runs, task))).collect();
-    let row = |choose: &dyn Fn(&Method) -> bool| Row {
+    let row = |choose: &dyn Fn(&MethodRecord) -> bool| Row {
         runs: tasks
             .iter()
             .filter_map(|&task| {
@@ -77,43 +85,47 @@ fn table1(store: &Store) -> Table {
             })
             .collect(),
     };
-    let mut sizes: Vec<usize> = points.values().flat_map(|of| of.keys().filter_map(Method::adapter_size)).collect();
-    sizes.sort_unstable();
+    let of = |points: &[(&MethodRecord, Point<'_>)]| {
+        let adapters = points.iter().filter(|(method, _)| method.name == paper::ADAPTERS);
+        adapters.filter_map(|(method, _)| method.size).collect::<Vec<f64>>()
+    };
+    let mut sizes: Vec<f64> = points.values().flat_map(|points| of(points)).collect();
+    sizes.sort_by(f64::total_cmp);
     sizes.dedup();
-    let common: Vec<usize> = sizes
-        .iter()
-        .copied()
-        .filter(|&size| points.values().all(|of| of.contains_key(&Method::Adapters(size))))
-        .collect();
-    let fixed = if common.contains(&64) { Some(64) } else { common.last().copied() };
+    let common: Vec<f64> =
+        sizes.iter().copied().filter(|size| points.values().all(|points| of(points).contains(size))).collect();
+    let fixed = if common.contains(&64.0) { Some(64.0) } else { common.last().copied() };
     let range = match (sizes.first(), sizes.last()) {
         (Some(low), Some(high)) if low != high => format!("adapters, best of sizes {low} to {high}"),
         _ => "adapters, best size".to_owned(),
     };
     let rows = [
-        ("full fine-tuning".to_owned(), row(&|method| *method == Method::Full)),
-        (range, row(&|method| method.adapter_size().is_some())),
+        ("full fine-tuning".to_owned(), row(&|method| method.name == paper::FULL)),
+        (range, row(&|method| method.name == paper::ADAPTERS)),
         (
             fixed.map_or("adapters, one size".to_owned(), |size| format!("adapters, size {size}")),
-            row(&|method| fixed.is_some() && method.adapter_size() == fixed),
+            row(&|method| fixed.is_some() && method.name == paper::ADAPTERS && method.size == fixed),
         ),
     ];
-    // Means and totals are over the same tasks in every row that has runs.
+    // Means and totals are over the same tasks in every row of the paper's that has runs.
     let used: Vec<&Row<'_>> = rows.iter().map(|(_, row)| row).filter(|row| !row.runs.is_empty()).collect();
     let shared: Vec<&str> =
         tasks.iter().copied().filter(|task| used.iter().all(|row| row.runs.contains_key(task))).collect();
+    let others = others(&runs, &[paper::FULL, paper::ADAPTERS]);
+    let more = others.into_iter().map(|(name, called)| (called, row(&|method| method.name == name)));
 
     let mut head = vec!["method".to_owned(), "total ×".to_owned(), "trained %".to_owned()];
     head.extend(tasks.iter().map(|task| task.to_string()));
     head.push("mean".to_owned());
     let mut lines: Vec<Vec<Cell>> = Vec::new();
-    for (called, row) in &rows {
-        let own: Vec<&Run> = shared.iter().filter_map(|task| row.runs.get(task).copied()).collect();
-        let mut line =
-            vec![Cell::text(called.clone()), Cell::number(total(&own), 2), Cell::number(trained_percent(&own), 2)];
+    for (number, (called, row)) in rows.iter().cloned().chain(more).enumerate() {
+        let mut own: Vec<&Run> = shared.iter().filter_map(|task| row.runs.get(task).copied()).collect();
+        if number >= rows.len() && own.len() < shared.len() {
+            own.clear();
+        }
+        let mut line = vec![Cell::text(called), Cell::number(total(&own), 2), Cell::number(trained_percent(&own), 2)];
         line.extend(tasks.iter().map(|task| Cell::number(row.score(task), 1)));
-        let scores = shared.iter().filter_map(|task| row.score(task));
-        line.push(Cell::number(mean(scores), 1));
+        line.push(Cell::number(mean(own.iter().filter_map(|run| row.score(&run.task))), 1));
         lines.push(line);
     }
     let mut notes = vec![format!(
@@ -140,32 +152,37 @@ fn table1(store: &Store) -> Table {
                 .to_owned(),
         );
     }
-    Table { name, title: title.to_owned(), head, rows: lines, notes, gap: None }
+    Some(Table { title: "Table 1: full fine-tuning and adapters".to_owned(), head, rows: lines, notes })
 }
 
-fn table2(store: &Store) -> Table {
-    let (name, title) = ("table2", "Table 2: full, variable and adapter tuning on more tasks");
-    let runs = store.runs_of(name);
+pub(crate) fn table2(store: &Store) -> Option<Table> {
+    let runs = store.preset_runs("table2");
     let tasks = tasks(&runs);
     if tasks.is_empty() {
-        return missing(name, title);
+        return None;
     }
-    let head = ["task", "no BERT", "full fine-tuning", "variable fine-tuning", "adapters"].map(str::to_owned).to_vec();
-    let kinds: [fn(&Method) -> bool; 3] = [
-        |method| *method == Method::Full,
-        // Variable fine-tuning may choose all layers, as in the paper.
-        |method| method.top_layers().is_some(),
-        |method| method.adapter_size().is_some(),
-    ];
+    // Variable fine-tuning may choose all layers, as in the paper.
+    let known =
+        [(paper::FULL, "full fine-tuning"), (paper::TOP, "variable fine-tuning"), (paper::ADAPTERS, "adapters")];
+    let mut columns: Vec<(String, String)> =
+        known.iter().map(|(name, called)| (name.to_string(), called.to_string())).collect();
+    columns.extend(others(&runs, &known.map(|(name, _)| name)));
+    let mut head = vec!["task".to_owned(), "no BERT".to_owned()];
+    head.extend(columns.iter().map(|(_, called)| called.clone()));
     // For every task the best k and the best size by mean validation score.
     let chosen = |task: &str| {
         let points = by_method(&runs, task);
-        kinds.map(|kind| best_point(points.iter().filter(|(m, _)| kind(m)).map(|(_, point)| point)).cloned())
+        let best = |name: &str| {
+            best_point(points.iter().filter(|(method, _)| method.name == name).map(|(_, point)| point)).cloned()
+        };
+        columns.iter().map(|(name, _)| best(name)).collect::<Vec<Option<Point<'_>>>>()
     };
-    let by_task: Vec<(&str, [Option<Point<'_>>; 3])> = tasks.iter().map(|&task| (task, chosen(task))).collect();
-    let used: Vec<usize> = (0..3).filter(|&kind| by_task.iter().any(|(_, of)| of[kind].is_some())).collect();
-    let shared: Vec<&[Option<Point<'_>>; 3]> =
-        by_task.iter().map(|(_, of)| of).filter(|of| used.iter().all(|&kind| of[kind].is_some())).collect();
+    let by_task: Vec<(&str, Vec<Option<Point<'_>>>)> = tasks.iter().map(|&task| (task, chosen(task))).collect();
+    // Averages are over the tasks that every method of the paper has that was run at all.
+    let used: Vec<usize> =
+        (0..known.len()).filter(|&column| by_task.iter().any(|(_, of)| of[column].is_some())).collect();
+    let shared: Vec<&Vec<Option<Point<'_>>>> =
+        by_task.iter().map(|(_, of)| of).filter(|of| used.iter().all(|&column| of[column].is_some())).collect();
 
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for (task, points) in &by_task {
@@ -173,16 +190,21 @@ fn table2(store: &Store) -> Table {
         row.extend(points.iter().map(|point| Cell::estimate(point.as_ref().map(Point::reported))));
         rows.push(row);
     }
-    let column = |kind: usize| shared.iter().filter_map(move |of| of[kind].as_ref());
+    // Nothing for another method that lacks some of these tasks.
+    let column = |column: usize| {
+        let own: Option<Vec<&Point<'_>>> = shared.iter().map(|of| of[column].as_ref()).collect();
+        own.unwrap_or_default()
+    };
     let mut summary = |called: String, value: &dyn Fn(usize) -> Option<f64>, decimals| {
         let mut row = vec![Cell::text(called), Cell::Gap];
-        row.extend((0..3).map(|kind| Cell::number(value(kind), decimals)));
+        row.extend((0..columns.len()).map(|column| Cell::number(value(column), decimals)));
         rows.push(row);
     };
-    summary(format!("average of {} tasks", shared.len()), &|kind| mean(column(kind).map(|p| p.reported().mean)), 1);
-    let whole = |kind: usize| column(kind).map(|point| point.seeds[0]).collect::<Vec<_>>();
-    summary("total ×".to_owned(), &|kind| total(&whole(kind)), 2);
-    summary("trained %".to_owned(), &|kind| trained_percent(&whole(kind)), 2);
+    let average = |at: usize| mean(column(at).into_iter().map(|point| point.reported().mean));
+    summary(format!("average of {} tasks", shared.len()), &average, 1);
+    let whole = |at: usize| column(at).into_iter().map(|point| point.seeds[0]).collect::<Vec<_>>();
+    summary("total ×".to_owned(), &|at| total(&whole(at)), 2);
+    summary("trained %".to_owned(), &|at| trained_percent(&whole(at)), 2);
     let [none, others @ ..] = paper::TABLE2_AVERAGE;
     for (called, baseline, numbers, decimals) in [
         ("paper: average of 17 tasks", Cell::Number(none, None, 1), others, 1),
@@ -191,6 +213,7 @@ fn table2(store: &Store) -> Table {
     ] {
         let mut row = vec![Cell::text(called), baseline];
         row.extend(numbers.map(|number| Cell::Number(number, None, decimals)));
+        row.resize(head.len(), Cell::Empty);
         rows.push(row);
     }
     let tested = by_task.iter().filter(|(_, of)| of.iter().flatten().all(|point| point.test().is_some())).count();
@@ -207,23 +230,25 @@ fn table2(store: &Store) -> Table {
         "No BERT: a gap. The paper's search over classifiers without BERT is not part of this program yet.".to_owned(),
     ];
     notes.extend(metric_note(&runs));
-    Table { name, title: title.to_owned(), head, rows, notes, gap: None }
+    Some(Table { title: "Table 2: full, variable and adapter tuning on more tasks".to_owned(), head, rows, notes })
 }
 
 /// Mean validation accuracy over the tasks that have every size: sizes, means, trained percent, and the number of tasks.
-pub(crate) fn accuracy_by_size(runs: &[&Run]) -> (Vec<(usize, f64, f64)>, usize) {
-    let mut sizes: Vec<usize> = runs.iter().filter_map(|run| run.method.adapter_size()).collect();
-    sizes.sort_unstable();
+pub(crate) fn accuracy_by_size(runs: &[&Run]) -> (Vec<(f64, f64, f64)>, usize) {
+    let adapters: Vec<&Run> = runs.iter().copied().filter(|run| run.method().name == paper::ADAPTERS).collect();
+    let mut sizes: Vec<f64> = adapters.iter().filter_map(|run| run.method().size).collect();
+    sizes.sort_by(f64::total_cmp);
     sizes.dedup();
-    let by_task: Vec<BTreeMap<Method, Point<'_>>> = tasks(runs).iter().map(|task| by_method(runs, task)).collect();
-    let scores = |of: &BTreeMap<Method, Point<'_>>| {
+    let scores = |task: &str| {
+        let points = by_method(&adapters, task);
         let all = sizes.iter().map(|&size| {
-            let point = of.get(&Method::Adapters(size))?;
+            let own = points.iter().filter(|(method, _)| method.size == Some(size)).map(|(_, point)| point);
+            let point = best_point(own)?;
             Some((point.accuracy()?.mean, 100.0 * point.seeds[0].trained_share()))
         });
         all.collect::<Option<Vec<(f64, f64)>>>()
     };
-    let whole: Vec<Vec<(f64, f64)>> = by_task.iter().filter_map(scores).collect();
+    let whole: Vec<Vec<(f64, f64)>> = tasks(runs).into_iter().filter_map(scores).collect();
     let means = sizes.iter().enumerate().filter_map(|(at, &size)| {
         let accuracy = mean(whole.iter().map(|of| of[at].0))?;
         Some((size, accuracy, mean(whole.iter().map(|of| of[at].1))?))
@@ -231,38 +256,30 @@ pub(crate) fn accuracy_by_size(runs: &[&Run]) -> (Vec<(usize, f64, f64)>, usize)
     (means.collect(), whole.len())
 }
 
-fn sizes(store: &Store) -> Table {
-    let (name, title) = ("sizes", "§3.6: validation accuracy by adapter size");
-    let runs = store.runs_of(name);
-    if runs.is_empty() {
-        return missing(name, title);
-    }
-    let (means, tasks) = accuracy_by_size(&runs);
+pub(crate) fn sizes(store: &Store) -> Option<Table> {
+    let (means, tasks) = accuracy_by_size(&store.preset_runs("sizes"));
     if means.is_empty() {
-        let why = "No classification task has runs of every size yet: adapter-lab run sizes";
-        return Table::missing(name, title, why.to_owned());
+        return None;
     }
     let head = ["adapter size", "trained %", "mean accuracy", "the paper's"].map(str::to_owned).to_vec();
     let rows = means.iter().map(|&(size, accuracy, trained)| {
         let theirs = paper::SIZES.iter().find(|(known, _)| *known == size);
         let theirs = theirs.map_or(Cell::Empty, |(_, accuracy)| Cell::Number(*accuracy, None, 1));
-        vec![
-            Cell::Number(size as f64, None, 0),
-            Cell::Number(trained, None, 2),
-            Cell::Number(accuracy, None, 1),
-            theirs,
-        ]
+        vec![Cell::Number(size, None, 0), Cell::Number(trained, None, 2), Cell::Number(accuracy, None, 1), theirs]
     });
     let note = format!(
         "Over {tasks} classification tasks: best run over the sweep for each seed, mean over seeds, mean over tasks. The \
          paper's: BERT-Large on GLUE's eight."
     );
-    Table { name, title: title.to_owned(), head, rows: rows.collect(), notes: vec![note], gap: None }
+    let title = "§3.6: validation accuracy by adapter size".to_owned();
+    Some(Table { title, head, rows: rows.collect(), notes: vec![note] })
 }
 
 /// A variant of the adapter: its name, a point for each task, and the mean difference to the paper's adapter.
 pub(crate) struct Variant<'a> {
     pub name: String,
+    /// Whether it is the paper's own.
+    pub paper: bool,
     pub points: BTreeMap<&'a str, Point<'a>>,
     /// In points, over the tasks that both have.
     pub difference: Option<f64>,
@@ -270,41 +287,64 @@ pub(crate) struct Variant<'a> {
 
 /// The variants of an experiment, the paper's adapter first.
 pub(crate) fn compare_variants<'a>(runs: &[&'a Run]) -> Vec<Variant<'a>> {
-    let mut names: Vec<&str> = vec![""];
-    for run in runs.iter().filter(|run| run.method.adapter_size().is_some()) {
-        if !names.contains(&run.variant.as_str()) {
-            names.push(&run.variant);
+    let adapters: Vec<&'a Run> = runs.iter().copied().filter(|run| run.method().name == paper::ADAPTERS).collect();
+    let Some(first) = adapters.first() else { return Vec::new() };
+    // The initial σ tells variants apart only where it differs among the runs.
+    let sigma = |run: &Run| run.method().variant.get(paper::INIT_STD).cloned();
+    let one_sigma = adapters.iter().all(|run| sigma(run) == sigma(first));
+    let one_size = adapters.iter().all(|run| run.method().size == first.method().size);
+    let of = |run: &Run| {
+        let mut variant = run.method().variant.clone();
+        if one_sigma {
+            variant.remove(paper::INIT_STD);
+        }
+        (run.method().size, variant)
+    };
+    let mut kinds: Vec<(Option<f64>, BTreeMap<String, Value>)> = Vec::new();
+    for run in &adapters {
+        if !kinds.contains(&of(run)) {
+            kinds.push(of(run));
         }
     }
-    let points = |name: &str| {
-        let of = |task: &&'a str| {
-            let own = runs.iter().copied().filter(|run| run.task == **task && run.variant == name);
-            Some((*task, Point::of(own.filter(|run| run.method.adapter_size().is_some()))?))
+    kinds.sort_by_key(|(_, variant)| !variant.is_empty());
+    let points = |kind: &(Option<f64>, BTreeMap<String, Value>)| {
+        let of_task = |task: &'a str| {
+            let own = adapters.iter().copied().filter(|run| run.task == task && of(run) == *kind);
+            Some((task, Point::of(own)?))
         };
-        tasks(runs).iter().filter_map(of).collect::<BTreeMap<&'a str, Point<'a>>>()
+        tasks(runs).into_iter().filter_map(of_task).collect::<BTreeMap<&'a str, Point<'a>>>()
     };
-    let paper = points("");
-    let all = names.into_iter().map(|name| {
-        let points = points(name);
-        let changes =
-            points.iter().filter_map(|(task, p)| Some(p.validation().mean - paper.get(task)?.validation().mean));
-        let difference = mean(changes.collect::<Vec<_>>());
+    let all = kinds.iter().map(|kind| {
+        let (own, paper) = (points(kind), points(&(kind.0, BTreeMap::new())));
+        let changes = own.iter().filter_map(|(task, p)| Some(p.validation().mean - paper.get(task)?.validation().mean));
+        let size = kind.0.filter(|_| !one_size).map(|size| format!(", size {size}")).unwrap_or_default();
         Variant {
-            name: if name.is_empty() { "the paper's adapter".to_owned() } else { name.to_owned() },
-            points,
-            difference,
+            name: variant_name(&kind.1) + &size,
+            paper: kind.1.is_empty(),
+            difference: mean(changes.collect::<Vec<_>>()),
+            points: own,
         }
     });
     all.filter(|variant| !variant.points.is_empty()).collect()
 }
 
-fn variants(store: &Store) -> Table {
-    let (name, title) = ("variants", "§3.6: variants of the adapter");
-    let runs = store.runs_of(name);
+/// What differs from the paper's adapter, in the paper's order.
+fn variant_name(variant: &BTreeMap<String, Value>) -> String {
+    if variant.is_empty() {
+        return "the paper's adapter".to_owned();
+    }
+    let mut parts: Vec<(&String, &Value)> = variant.iter().collect();
+    let place = |key: &str| paper::VARIANT_KEYS.iter().position(|known| *known == key);
+    parts.sort_by_key(|(key, _)| place(key).unwrap_or(paper::VARIANT_KEYS.len()));
+    parts.into_iter().map(|(key, value)| said(key, value)).collect::<Vec<_>>().join(", ")
+}
+
+pub(crate) fn variants(store: &Store) -> Option<Table> {
+    let runs = store.preset_runs("variants");
     let tasks = tasks(&runs);
     let all = compare_variants(&runs);
     if all.is_empty() {
-        return missing(name, title);
+        return None;
     }
     let mut head = vec!["variant".to_owned(), "trained".to_owned()];
     head.extend(tasks.iter().map(|task| task.to_string()));
@@ -321,12 +361,16 @@ fn variants(store: &Store) -> Table {
             .to_owned(),
     ];
     notes.extend(metric_note(&runs));
-    Table { name, title: title.to_owned(), head, rows: rows.collect(), notes, gap: None }
+    Some(Table { title: "§3.6: variants of the adapter".to_owned(), head, rows: rows.collect(), notes })
 }
 
-fn stream(store: &Store) -> Table {
-    let (name, title) = ("stream", "Tasks one after the other: what is remembered");
-    let streams = store.streams_of(name);
+pub(crate) fn stream(store: &Store) -> Option<Table> {
+    let streams = store.streams(store.preset("stream")?);
+    remembered("Tasks one after the other: what is remembered", &streams)
+}
+
+/// A row for each stage of some streams.
+pub(crate) fn remembered(title: &str, streams: &[&StreamRecord]) -> Option<Table> {
     let mut tasks: Vec<&str> = Vec::new();
     for stage in streams.iter().flat_map(|stream| &stream.stages) {
         if !tasks.contains(&stage.task.as_str()) {
@@ -334,13 +378,13 @@ fn stream(store: &Store) -> Table {
         }
     }
     if tasks.is_empty() {
-        return missing(name, title);
+        return None;
     }
     let mut head: Vec<String> = ["tuning", "seed", "after", "trained", "total"].map(str::to_owned).to_vec();
     head.extend(tasks.iter().map(|task| task.to_string()));
     head.push("identical".to_owned());
     let mut rows: Vec<Vec<Cell>> = Vec::new();
-    for stream in &streams {
+    for stream in streams {
         for stage in &stream.stages {
             let mut row = vec![
                 Cell::text(stream.tuning.clone()),
@@ -360,5 +404,5 @@ fn stream(store: &Store) -> Table {
     }
     let note = "Validation scores of every task so far, after each task. Trained: parameters for the new task; total: all that \
                 must be kept. Identical: tasks whose every output is the same as when they were learnt, bit for bit.";
-    Table { name, title: title.to_owned(), head, rows, notes: vec![note.to_owned()], gap: None }
+    Some(Table { title: title.to_owned(), head, rows, notes: vec![note.to_owned()] })
 }

@@ -4,14 +4,15 @@ mod generated;
 
 use std::fs;
 
-use analysis::write_report;
+use analysis::{paper_exhibits, write_report};
 use generated::{Folder, Spec};
+use rstest::rstest;
 use serde_json::json;
 
 /// The texts of a figure: what marks say when pointed at, and everything that is written.
 fn read(folder: &Folder, name: &str) -> (Vec<String>, Vec<String>) {
     let out = folder.path.join("../out");
-    write_report(&folder.path, &out).unwrap();
+    write_report(&folder.path, &out, &paper_exhibits()).unwrap();
     let svg = fs::read_to_string(out.join(format!("figures/{name}.svg"))).unwrap();
     let document = resvg::usvg::roxmltree::Document::parse(&svg).unwrap();
     let texts = |tag: &str, within: &str| {
@@ -102,12 +103,6 @@ fn fig6_shows_the_mean_change_of_every_span_and_nothing_below_the_diagonal() {
 }
 
 #[test]
-fn fig6_says_when_adapters_were_not_removed_yet() {
-    let (_, texts) = read(&Folder::with("fig6-spans", [Spec::adapters("a", 64, 0.8)]), "fig6-spans");
-    assert!(texts.join(" ").contains("were not removed yet: adapter-lab run fig6-spans"), "{texts:?}");
-}
-
-#[test]
 fn fig6_and_fig7_have_a_point_for_each_scale_and_each_rate() {
     let mut folder =
         Folder::with("fig6-init", [1e-4, 1.0].map(|s| Spec::adapters("a", 64, 0.8).with("init_std", json!(s))));
@@ -123,4 +118,87 @@ fn fig6_and_fig7_have_a_point_for_each_scale_and_each_rate() {
         "full fine-tuning, lr 1e-3: 80.0, 1 seed",
     ];
     assert_eq!(marks, expected);
+}
+
+/// A sorted copy.
+fn sorted(mut texts: Vec<String>) -> Vec<String> {
+    texts.sort();
+    texts
+}
+
+#[test]
+fn methods_that_differ_in_any_key_are_different_points() {
+    let specs = [
+        Spec::adapters("a", 64, 0.80),
+        Spec::adapters("a", 64, 0.60).with("never_heard_of", json!(2)),
+        Spec::adapters("a", 8, 0.70).with("never_heard_of", json!(2)),
+    ];
+    let mut folder = Folder::with("fig4", specs.clone());
+    folder.add("fig7", specs);
+    let (marks, texts) = read(&folder, "fig4");
+    let expected = [
+        "adapters 64, 2.4M trained: 80.0, 1 seed",
+        "adapters 64, never heard of 2, 2.4M trained: 60.0, 1 seed",
+        "adapters 8, never heard of 2, 354k trained: 70.0, 1 seed",
+    ];
+    assert_eq!(sorted(marks), expected);
+    for text in ["adapters (by size)", "adapters (by size), never heard of 2"] {
+        assert!(texts.contains(&text.to_owned()), "{texts:?}");
+    }
+    assert_eq!(read(&folder, "fig7").0.len(), 3);
+}
+
+#[test]
+fn what_all_runs_of_a_method_share_is_not_said() {
+    let specs = [8, 64].map(|size| Spec::adapters("a", size, 0.8).with("norm", json!("layer")));
+    let (marks, texts) = read(&Folder::with("fig4", specs), "fig4");
+    assert_eq!(sorted(marks)[0], "adapters 64, 2.4M trained: 80.0, 1 seed");
+    assert!(texts.contains(&"adapters (by size)".to_owned()), "{texts:?}");
+}
+
+#[test]
+fn the_initial_scale_is_swept_apart_for_methods_that_differ_otherwise() {
+    let spec = |sigma: f64| Spec::adapters("a", 64, 0.8).with("init_std", json!(sigma));
+    let specs = [spec(1e-4), spec(1.0), spec(1e-4).with("norm", json!("layer"))];
+    let (marks, texts) = read(&Folder::with("fig6-init", specs), "fig6-init");
+    assert_eq!(marks.len(), 3, "{marks:?}");
+    assert!(texts.contains(&"a, adapters 64, norm layer".to_owned()), "{texts:?}");
+}
+
+/// An unknown method beside full fine-tuning and adapters on two tasks.
+fn with_unknown() -> Vec<Spec> {
+    let of = |task| {
+        [
+            Spec::tuned(task, "full", 0.8),
+            Spec::adapters(task, 64, 0.79),
+            Spec::lora(task, 4, 0.76),
+            Spec::lora(task, 16, 0.78),
+            Spec::tuned(task, "prompt", 0.7),
+        ]
+    };
+    ["a", "b"].into_iter().flat_map(of).collect()
+}
+
+#[rstest]
+#[case("fig3", "fig1", 2, "LoRA (by rank)")]
+#[case("fig3", "fig3", 2, "LoRA (by rank)")]
+#[case("fig4", "fig4", 4, "LoRA (by rank)")]
+#[case("fig5", "fig5", 4, "LoRA (by rank)")]
+#[case("fig7", "fig7", 4, "LoRA 4")]
+fn a_method_that_nobody_heard_of_stands_beside_the_papers(
+    #[case] experiment: &str,
+    #[case] figure: &str,
+    #[case] marks: usize,
+    #[case] called: &str,
+) {
+    let mut folder = Folder::kept(&format!("unknown-{figure}"));
+    folder.add(experiment, with_unknown());
+    let (all, texts) = read(&folder, figure);
+    assert_eq!(all.iter().filter(|mark| mark.starts_with("LoRA")).count(), marks, "{all:?}");
+    for text in [called, "prompt"] {
+        assert!(texts.contains(&text.to_owned()), "{texts:?}");
+    }
+    let svg = fs::read_to_string(folder.path.join(format!("../out/figures/{figure}.svg"))).unwrap();
+    // Sizes are joined, and the colour is none of the others'.
+    assert!(svg.contains("<polyline") && svg.contains("stroke=\"#56B4E9\""));
 }

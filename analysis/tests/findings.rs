@@ -224,6 +224,24 @@ fn memory_is_judged_by_every_output(
 }
 
 #[test]
+fn memory_is_of_tasks_that_were_learnt_before() {
+    let mut folder = Folder::new();
+    folder.stream("adapters", &["a", "b", "c", "d", "e"], true);
+    folder.stream("full", &["a", "b", "c", "d", "e"], false);
+    let shows = finding(&folder, "stays as it was").shows;
+    assert!(shows.contains("adapters: 10 of 10 evaluations") && shows.contains("full: 0 of 10 evaluations"), "{shows}");
+}
+
+#[test]
+fn an_own_experiment_that_is_called_like_a_preset_is_no_evidence() {
+    let mut folder = Folder::with("sizes", [Spec::adapters("a", 8, 0.8), Spec::adapters("a", 64, 0.8)]);
+    assert_eq!(verdict(&folder, "size matters"), Some(true));
+    folder.experiment("sizes").preset = false;
+    folder.add("sizes", []);
+    assert_eq!(verdict(&folder, "size matters"), None);
+}
+
+#[test]
 fn without_runs_nothing_is_said() {
     let all = findings(&Store::read(&Folder::new().path).unwrap());
     assert!(all.len() >= 12 && all.iter().all(|finding| finding.agrees.is_none()));

@@ -4,7 +4,7 @@ mod generated;
 
 use std::{fs, path::PathBuf, time::Instant};
 
-use analysis::{Report, Store, StoreError, write_report};
+use analysis::{Report, SCHEMA, Store, StoreError, paper_exhibits, write_report};
 use generated::{Folder, Spec, everything};
 use rstest::rstest;
 use serde_json::json;
@@ -15,16 +15,28 @@ const TABLES: [&str; 5] = ["table1", "table2", "sizes", "variants", "stream"];
 /// The report of a folder and where it is.
 fn report(folder: &Folder) -> (Report, PathBuf) {
     let out = folder.path.join("../out");
-    (write_report(&folder.path, &out).unwrap(), out)
+    (write_report(&folder.path, &out, &paper_exhibits()).unwrap(), out)
 }
 
 fn page(folder: &Folder) -> String {
     fs::read_to_string(report(folder).0.page).unwrap()
 }
 
-/// Every file is there and of its kind; returns the page.
-fn check_files(out: &std::path::Path) -> String {
-    for name in FIGURES {
+/// Every file of what is no gap is there and of its kind, and none of a gap; returns the page.
+fn check_files((report, out): &(Report, PathBuf)) -> String {
+    let is_gap = |name: &str| report.gaps.iter().any(|gap| gap == name);
+    let page = fs::read_to_string(out.join("report.html")).unwrap();
+    for name in FIGURES.into_iter().chain(TABLES) {
+        let (folder, kinds) =
+            if FIGURES.contains(&name) { ("figures", ["svg", "png", "pdf"]) } else { ("tables", ["md", "csv", "tex"]) };
+        for kind in kinds {
+            let file = out.join(format!("{folder}/{name}.{kind}"));
+            assert_eq!(file.exists(), !is_gap(name), "{}", file.display());
+        }
+        assert_eq!(page.contains(&format!("<section id=\"{name}\">")), !is_gap(name), "{name}");
+        assert_eq!(page.contains(&format!("href=\"#{name}\"")), !is_gap(name), "{name}");
+    }
+    for name in FIGURES.into_iter().filter(|name| !is_gap(name)) {
         let read = |kind| fs::read(out.join(format!("figures/{name}.{kind}"))).unwrap();
         let svg = String::from_utf8(read("svg")).unwrap();
         let document = resvg::usvg::roxmltree::Document::parse(&svg).unwrap();
@@ -35,15 +47,7 @@ fn check_files(out: &std::path::Path) -> String {
         assert!(side(16) > 500 && side(20) > 400, "{name}: {} × {}", side(16), side(20));
         assert!(read("pdf").starts_with(b"%PDF-"));
     }
-    for name in TABLES {
-        for kind in ["md", "csv", "tex"] {
-            assert!(fs::metadata(out.join(format!("tables/{name}.{kind}"))).unwrap().len() > 10);
-        }
-    }
-    let page = fs::read_to_string(out.join("report.html")).unwrap();
-    for name in FIGURES.iter().chain(&TABLES) {
-        assert!(page.contains(&format!("<section id=\"{name}\">")), "{name}");
-    }
+    assert_eq!(page.contains("id=\"not-run\""), !report.gaps.is_empty());
     let leftovers = fs::read_dir(out.join("figures"))
         .unwrap()
         .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().ends_with(".tmp"));
@@ -55,10 +59,11 @@ fn check_files(out: &std::path::Path) -> String {
 fn every_figure_and_table_is_there_and_the_page_needs_no_network() {
     let mut folder = Folder::new();
     everything(&mut folder, &["mnli", "cola"], 12, 2);
-    let (report, out) = report(&folder);
+    let written = report(&folder);
+    let page = check_files(&written);
+    let (report, out) = written;
     assert!(report.gaps.is_empty() && report.problems.is_empty(), "{:?} {:?}", report.gaps, report.problems);
     assert!(report.findings.iter().all(|finding| finding.agrees.is_some()), "{:?}", report.findings);
-    let page = check_files(&out);
     assert!(!page.contains("http://") && !page.contains("https://"));
     assert!(page.contains("✓ agrees") && !page.contains("not enough runs"));
     let link = page.split("href=\"").find(|part| part.contains("/record.json\"")).unwrap().split('"').next().unwrap();
@@ -68,12 +73,20 @@ fn every_figure_and_table_is_there_and_the_page_needs_no_network() {
 #[test]
 fn an_empty_folder_gives_a_page_that_says_what_to_do() {
     let folder = Folder::new();
-    let (report, out) = report(&folder);
-    assert_eq!((report.runs, report.gaps.len()), (0, 12));
-    assert!(report.findings.iter().all(|finding| finding.agrees.is_none()));
-    let page = check_files(&out);
-    assert!(page.contains("no finished runs") && page.contains("adapter-lab run fig4"));
-    assert!(fs::read_to_string(out.join("figures/fig4.svg")).unwrap().contains("adapter-lab run fig4"));
+    let written = report(&folder);
+    let page = check_files(&written);
+    assert_eq!((written.0.runs, written.0.gaps.len()), (0, 12));
+    assert!(written.0.findings.iter().all(|finding| finding.agrees.is_none()));
+    assert!(page.contains("no finished runs") && page.contains("<code>run fig4</code>"));
+    let line = "Not run: fig1 (of fig3), table1, table2, fig3, fig4, fig5, fig6-spans, fig6-init, fig7, sizes, variants, \
+                stream — <code>run NAME</code> fills it.";
+    assert!(page.contains(line), "everything that was not run takes one line");
+}
+
+#[test]
+fn what_has_runs_but_not_enough_is_said_apart() {
+    let folder = Folder::with("fig6-spans", [Spec::adapters("a", 64, 0.8)]);
+    assert!(check_files(&report(&folder)).contains(". Not enough runs: fig6-spans — "));
 }
 
 #[test]
@@ -81,7 +94,7 @@ fn a_folder_that_is_not_there_is_a_clear_error() {
     let folder = Folder::new();
     let missing = folder.path.join("nothing");
     assert!(matches!(Store::read(&missing), Err(StoreError::Missing(_))));
-    let error = write_report(&missing, &folder.path.join("../out")).unwrap_err().to_string();
+    let error = write_report(&missing, &folder.path.join("../out"), &paper_exhibits()).unwrap_err().to_string();
     assert!(error.contains("nothing") && error.contains("--runs"), "{error}");
     assert!(!folder.path.join("../out").exists());
 }
@@ -90,9 +103,9 @@ fn a_folder_that_is_not_there_is_a_clear_error() {
 fn one_run_of_no_experiment_is_listed() {
     let mut folder = Folder::new();
     folder.run(&Spec::adapters("cola", 64, 0.8123));
-    let (report, out) = report(&folder);
-    assert_eq!((report.runs, report.gaps.len()), (1, 12));
-    let page = check_files(&out);
+    let written = report(&folder);
+    assert_eq!((written.0.runs, written.0.gaps.len()), (1, 12));
+    let page = check_files(&written);
     assert!(page.contains("Other runs") && page.contains("81.2"));
 }
 
@@ -110,7 +123,7 @@ fn one_run_of_no_experiment_is_listed() {
 #[case("stream")]
 fn one_run_of_any_experiment_gives_a_whole_report(#[case] experiment: &str) {
     let folder = Folder::with(experiment, [Spec::adapters("cola", 64, 0.8)]);
-    check_files(&report(&folder).1);
+    check_files(&report(&folder));
 }
 
 #[test]
@@ -138,38 +151,47 @@ fn failed_unfinished_and_unknown_runs_are_named() {
 }
 
 #[test]
-fn damaged_and_newer_records_are_gaps_and_the_rest_is_shown() {
+fn damaged_newer_and_older_records_are_gaps_and_the_rest_is_shown() {
     let mut folder = Folder::with("fig4", [Spec::adapters("cola", 64, 0.8), Spec::adapters("cola", 8, 0.7)]);
     let mut newer = serde_json::to_value(Spec::tuned("cola", "full", 0.8).record("aa")).unwrap();
     newer["schema"] = json!(99);
     newer["params"] = json!("of another form");
     folder.write("aa/record.json", &newer);
-    folder.write("bb/record.json", &json!({"schema": 1, "id": "bb"}));
+    folder.write("bb/record.json", &json!({"schema": SCHEMA, "id": "bb"}));
     fs::write(folder.path.join("bb/ablation.json"), b"{").unwrap();
     let mut odd = Spec::tuned("cola", "full", 0.8).record("cc");
     odd.config.remove("task");
     folder.write("cc/record.json", &odd);
-    folder.write("experiments/fig5.json", &json!({"schema": 2}));
+    folder.write("dd/record.json", &json!({"schema": 1, "config": {"adapter": {"size": 64}}}));
+    folder.write("experiments/fig5.json", &json!({"schema": SCHEMA}));
     fs::write(folder.path.join("experiments/fig7.json"), [0xff, 0x00]).unwrap();
     folder.experiment("fig4").runs.push("aa".to_owned());
     folder.add("fig4", []);
-    let (report, out) = report(&folder);
-    let page = check_files(&out);
+    let written = report(&folder);
+    let (page, report) = (check_files(&written), written.0);
     assert_eq!(report.runs, 2);
     let files: Vec<&str> = report.problems.iter().map(|problem| problem.file.as_str()).collect();
     assert_eq!(
         files,
-        ["aa/record.json", "bb/record.json", "cc/record.json", "experiments/fig5.json", "experiments/fig7.json"]
+        [
+            "aa/record.json",
+            "bb/record.json",
+            "cc/record.json",
+            "dd/record.json",
+            "experiments/fig5.json",
+            "experiments/fig7.json"
+        ]
     );
     assert!(report.problems[0].what.contains("newer adapter-lab (form 99"));
     assert!(report.problems[2].what.contains("`task`"));
+    assert!(report.problems[3].what.contains("older adapter-lab (form 1; this one reads 2)"));
     assert!(page.contains("aa/record.json") && page.contains("newer adapter-lab"));
 }
 
 #[test]
 fn a_folder_of_newer_records_alone_says_so() {
     let folder = Folder::new();
-    folder.write("aa/record.json", &json!({"schema": 2}));
+    folder.write("aa/record.json", &json!({"schema": SCHEMA + 1}));
     let page = page(&folder);
     assert!(page.contains("None of the records") && page.contains("newer adapter-lab"));
 }
@@ -182,7 +204,7 @@ fn a_run_without_scores_leaves_a_gap() {
     folder.write("dd/record.json", &record);
     folder.experiment("fig4").runs.push("dd".to_owned());
     folder.add("fig4", []);
-    check_files(&report(&folder).1);
+    check_files(&report(&folder));
 }
 
 #[test]
@@ -193,8 +215,8 @@ fn hostile_names_stay_text_everywhere() {
     everything(&mut folder, &[hostile, "cola"], 3, 1);
     folder.fail("fig4", hostile, hostile);
     folder.add("table1", [Spec::tuned(hostile, "full", 0.5), Spec::adapters(hostile, 64, 0.5)]);
-    let (_, out) = report(&folder);
-    let page = check_files(&out);
+    let written = report(&folder);
+    let (page, out) = (check_files(&written), written.1);
     assert!(!page.contains("<script>alert") && page.contains("&lt;script&gt;alert"));
     let latex = fs::read_to_string(out.join("tables/table1.tex")).unwrap();
     assert!(
@@ -215,12 +237,6 @@ fn a_report_is_the_same_every_time() {
     assert!(first == read(&report(&folder).1));
 }
 
-/// A folder that stays if `REPORT_OUT` says where.
-fn kept(name: &str) -> Folder {
-    std::env::var_os("REPORT_OUT")
-        .map_or_else(Folder::new, |out| Folder::at(PathBuf::from(out).join(name).join("runs")))
-}
-
 #[test]
 fn eight_tasks_and_six_layers_have_a_panel_each() {
     let tasks = [
@@ -233,10 +249,11 @@ fn eight_tasks_and_six_layers_have_a_panel_each() {
         "topic-16",
         "a task with a rather long name: news in brief",
     ];
-    let mut folder = kept("eight");
+    let mut folder = Folder::kept("eight");
     everything(&mut folder, &tasks, 6, 2);
-    let (_, out) = report(&folder);
-    check_files(&out);
+    let written = report(&folder);
+    check_files(&written);
+    let out = written.1;
     let svg = fs::read_to_string(out.join("figures/fig4.svg")).unwrap();
     assert!(tasks[..7].iter().all(|task| svg.contains(&format!(">{task}</text>"))));
 }
@@ -245,7 +262,7 @@ fn eight_tasks_and_six_layers_have_a_panel_each() {
 #[test]
 #[ignore = "takes a second in a release build, more in others"]
 fn a_thousand_records_take_less_than_three_seconds() {
-    let mut folder = kept("paper");
+    let mut folder = Folder::kept("paper");
     everything(&mut folder, &["mnli", "cola"], 12, 3);
     let start = Instant::now();
     let (report, out) = report(&folder);

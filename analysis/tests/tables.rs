@@ -4,13 +4,13 @@ mod generated;
 
 use std::fs;
 
-use analysis::write_report;
+use analysis::{paper_exhibits, write_report};
 use generated::{BACKBONE, Folder, Spec};
 use serde_json::json;
 
 fn csv(folder: &Folder, name: &str) -> Vec<Vec<String>> {
     let out = folder.path.join("../out");
-    write_report(&folder.path, &out).unwrap();
+    write_report(&folder.path, &out, &paper_exhibits()).unwrap();
     let text = fs::read_to_string(out.join(format!("tables/{name}.csv"))).unwrap();
     text.lines().map(fields).collect()
 }
@@ -136,4 +136,53 @@ fn a_table_uses_the_runs_of_its_own_experiment_alone() {
     let mut folder = Folder::with("fig4", [Spec::tuned("a", "full", 0.9)]);
     folder.add("table1", [Spec::tuned("b", "full", 0.6)]);
     assert_eq!(csv(&folder, "table1")[0], ["method", "total ×", "trained %", "b", "mean"]);
+}
+
+#[test]
+fn a_method_that_nobody_heard_of_has_a_row_and_a_column() {
+    let specs = [
+        Spec::tuned("a", "full", 0.8),
+        Spec::tuned("b", "full", 0.6),
+        Spec::adapters("a", 8, 0.7),
+        Spec::adapters("b", 8, 0.5),
+        Spec::lora("a", 4, 0.75),
+        Spec::lora("a", 8, 0.65),
+        Spec::tuned("b", "prompt", 0.4),
+    ];
+    let mut folder = Folder::with("table1", specs.clone());
+    folder.add("table2", specs);
+    let rows = csv(&folder, "table1");
+    assert_eq!(rows[1], ["full fine-tuning", "2", "100", "80", "60", "70"]);
+    // Means are over the tasks that the paper's methods have: one that lacks any of them has none.
+    assert_eq!(rows[4], ["LoRA (by rank)", "", "", "75", "", ""]);
+    assert_eq!(rows[5], ["prompt", "", "", "", "40", ""]);
+    let rows = csv(&folder, "table2");
+    let head = "task,no BERT,full fine-tuning,variable fine-tuning,adapters,LoRA (by rank),prompt";
+    assert_eq!(rows[0].join(","), head);
+    assert_eq!(rows[1], ["a", "", "80", "", "70", "75", ""]);
+    assert_eq!(rows[3], ["average of 2 tasks", "", "70", "", "60", "", ""]);
+    assert!(rows.iter().all(|row| row.len() == 7));
+}
+
+#[test]
+fn methods_that_share_no_backbone_cost_one_for_each_task() {
+    let mut folder = Folder::new();
+    for (number, task) in ["a", "b"].into_iter().enumerate() {
+        let mut record = Spec::tuned(task, "own-full", 0.8).trained(BACKBONE).record("x");
+        record.params.shared_backbone = false;
+        record.params.total = BACKBONE;
+        let id = format!("run{number}");
+        folder.write(&format!("{id}/record.json"), &record);
+        folder.experiment("table1").runs.push(id);
+    }
+    folder.add("table1", []);
+    assert_eq!(csv(&folder, "table1")[4], ["own-full", "2", "100", "80", "80", "80"]);
+}
+
+#[test]
+fn a_variant_with_a_key_that_nobody_heard_of_is_another_variant() {
+    let specs = [Spec::adapters("a", 64, 0.8), Spec::adapters("a", 64, 0.9).with("never_heard_of", json!(true))];
+    let rows = csv(&Folder::with("variants", specs), "variants");
+    assert_eq!(rows[1][..3], ["the paper's adapter", "2.4M", "80"]);
+    assert_eq!(rows[2][..3], ["never heard of yes", "2.4M", "90"]);
 }

@@ -1,43 +1,50 @@
 //! Fig. 6, right: scores against the adapters' initial σ.
 
-use super::{by_sigma, dot, metric_name, metric_of, missing, power_axis, score_axis, series, task_look};
+use super::metric_of;
 use crate::{
     Store,
-    chart::{Figure, Key, Panel, Plot},
-    select::tasks,
+    axis::{AxisSpec, metric_name},
+    chart::{Dot, Figure, Key, Look, Panel, Plot, Series},
+    paper,
+    select::{sweeps, tasks},
+    setup::Names,
 };
 
-pub(super) fn fig6(store: &Store) -> Figure {
-    let (name, title) = ("fig6-init", "Fig. 6, right: validation score against the initial σ of the adapters");
-    let runs = store.runs_of(name);
+pub(crate) fn fig6(store: &Store) -> Option<Figure> {
+    let runs = store.preset_runs("fig6-init");
     let (mut all, mut keys, mut ticks) = (Vec::new(), Vec::new(), Vec::new());
-    let mut metrics: Vec<String> = Vec::new();
-    for task in tasks(&runs) {
-        metrics.push(metric_of(&runs, task));
-    }
+    let mut metrics: Vec<String> = tasks(&runs).into_iter().map(|task| metric_of(&runs, task)).collect();
     metrics.dedup();
-    let one_metric = metrics.len() == 1;
-    for (number, task) in tasks(&runs).into_iter().enumerate() {
-        let points = by_sigma(&runs, task);
-        if points.is_empty() {
-            continue;
-        }
-        ticks.extend(points.iter().map(|(sigma, _)| *sigma));
-        let dots = points.iter().map(|(sigma, point)| dot(*sigma, &format!("{task}, σ {sigma:e}"), point.validation()));
-        all.push(series(task_look(number), dots.collect()));
-        let name = match one_metric {
-            true => task.to_owned(),
-            false => format!("{task} ({})", metric_name(&metric_of(&runs, task))),
+    let sweeps = sweeps(&runs, paper::INIT_STD);
+    let names = Names::of(&sweeps.iter().map(|sweep| sweep.points[0].1.seeds[0]).collect::<Vec<_>>());
+    for (number, sweep) in sweeps.iter().enumerate() {
+        // One method is not named.
+        let several = sweeps.iter().filter(|other| other.task == sweep.task).count() > 1;
+        let method = if several { format!(", {}", names.label(sweep.method)) } else { String::new() };
+        let task = sweep.task;
+        ticks.extend(sweep.points.iter().map(|(sigma, _)| *sigma));
+        let dots = sweep
+            .points
+            .iter()
+            .map(|(sigma, point)| Dot::of(*sigma, &format!("{task}{method}, σ {sigma:e}"), point.validation()));
+        all.push(Series::new(Look::nth(number), dots.collect()));
+        let metric = match &metrics[..] {
+            [_] => String::new(),
+            _ => format!(" ({})", metric_name(&metric_of(&runs, task))),
         };
-        keys.push(Key::Series(name, task_look(number)));
+        keys.push(Key::Series(format!("{task}{method}{metric}"), Look::nth(number)));
     }
     if all.is_empty() {
-        return missing(name, title, "No runs yet", name);
+        return None;
     }
     let metric = if let [one] = &metrics[..] { one } else { "score" };
-    let x = power_axis("σ of the adapters' initial weights", ticks);
-    let plot =
-        Plot { title: "Initial scale of the adapters".to_owned(), x, y: score_axis(metric), level: None, series: all };
+    let x = AxisSpec::powers("σ of the adapters' initial weights", ticks);
+    let (title, y) = ("Initial scale of the adapters".to_owned(), AxisSpec::score(metric));
     let about = "Validation score against the standard deviation of the adapters' initial weights; bars show one standard error";
-    Figure { name, title: title.to_owned(), about: about.to_owned(), keys, panels: vec![Panel::Plot(plot)] }
+    Some(Figure {
+        title: "Fig. 6, right: validation score against the initial σ of the adapters".to_owned(),
+        about: about.to_owned(),
+        keys,
+        panels: vec![Panel::Plot(Plot { title, x, y, level: None, series: all })],
+    })
 }

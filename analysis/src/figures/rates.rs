@@ -1,42 +1,53 @@
 //! Fig. 7: scores against the learning rate, adapters and full fine-tuning.
 
-use super::{by_rate, dot, look, metric_of, missing, power_axis, score_axis, series};
+use super::{looks, metric_of};
 use crate::{
-    Store,
-    chart::{Figure, Key, Look, Panel, Plot},
-    select::tasks,
-    setup::Method,
+    MethodRecord, Store,
+    axis::AxisSpec,
+    chart::{Dot, Figure, Key, Look, Panel, Plot, Series},
+    paper,
+    select::{sweeps, tasks},
+    setup::{Names, compare},
 };
 
-pub(super) fn fig7(store: &Store) -> Figure {
-    let (name, title) = ("fig7", "Fig. 7: validation score at each learning rate");
-    let runs = store.runs_of(name);
+pub(crate) fn fig7(store: &Store) -> Option<Figure> {
+    let runs = store.preset_runs("fig7");
+    let mut all = sweeps(&runs, "lr");
+    all.sort_by_key(|sweep| paper::rank(&sweep.method.name));
+    let names = Names::of(&runs);
+    // One size alone is not said.
+    let called = |method: &MethodRecord| {
+        let same = |other: &MethodRecord| other.name != method.name || compare(other, method).is_eq();
+        let alone = runs.iter().all(|run| same(run.method()));
+        if alone && method.name == paper::ADAPTERS { method.name.clone() } else { names.label(method) }
+    };
+    let looks = looks(&runs, called);
     let (mut panels, mut keys): (Vec<Panel>, Vec<Key>) = (Vec::new(), Vec::new());
     for task in tasks(&runs) {
-        let (mut all, mut ticks) = (Vec::new(), Vec::new());
-        for (full, called) in [(false, "adapters"), (true, "full fine-tuning")] {
-            let points = by_rate(&runs, task, full);
-            if points.is_empty() {
-                continue;
-            }
-            let look = Look { joined: true, ..look(if full { &Method::Full } else { &Method::Adapters(0) }) };
-            ticks.extend(points.iter().map(|(rate, _)| *rate));
-            let dots =
-                points.iter().map(|(rate, point)| dot(*rate, &format!("{called}, lr {rate:e}"), point.validation()));
-            all.push(series(look.clone(), dots.collect()));
-            let key = Key::Series(called.to_owned(), look);
+        let (mut series, mut ticks) = (Vec::new(), Vec::new());
+        for sweep in all.iter().filter(|sweep| sweep.task == task) {
+            let called = called(sweep.method);
+            let look = Look { joined: true, ..looks[&called].clone() };
+            ticks.extend(sweep.points.iter().map(|(rate, _)| *rate));
+            let dots = sweep
+                .points
+                .iter()
+                .map(|(rate, point)| Dot::of(*rate, &format!("{called}, lr {rate:e}"), point.validation()));
+            series.push(Series::new(look.clone(), dots.collect()));
+            let key = Key::Series(called, look);
             if !keys.contains(&key) {
                 keys.push(key);
             }
         }
-        if !all.is_empty() {
-            let (x, y) = (power_axis("learning rate", ticks), score_axis(&metric_of(&runs, task)));
-            panels.push(Panel::Plot(Plot { title: task.to_owned(), x, y, level: None, series: all }));
+        if !series.is_empty() {
+            let (x, y) = (AxisSpec::powers("learning rate", ticks), AxisSpec::score(&metric_of(&runs, task)));
+            panels.push(Panel::Plot(Plot { title: task.to_owned(), x, y, level: None, series }));
         }
     }
     if panels.is_empty() {
-        return missing(name, title, "No runs yet", name);
+        return None;
     }
     let about = "Validation score against the learning rate; bars show one standard error of the mean over seeds";
-    Figure { name, title: title.to_owned(), about: about.to_owned(), keys, panels }
+    let title = "Fig. 7: validation score at each learning rate".to_owned();
+    Some(Figure { title, about: about.to_owned(), keys, panels })
 }

@@ -1,21 +1,22 @@
 //! Figs. 1 and 3: scores relative to full fine-tuning against trained parameters, over all tasks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use super::{family, look, missing, parameter_axis};
+use super::{family_looks, methods};
 use crate::{
-    Store,
+    MethodRecord, Store,
     axis::{AxisSpec, Format, count, signed},
     chart::{Dot, Figure, Key, Look, Panel, Plot, Series},
-    select::{by_method, percentile, tasks},
-    setup::{Method, Run},
+    paper,
+    select::{percentile, tasks},
+    setup::{Names, Run, compare},
     svg::INK,
 };
 
 /// A method over several tasks: scores minus those of full fine-tuning, in points.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Relative {
-    pub method: Method,
+pub(crate) struct Relative<'a> {
+    pub method: &'a MethodRecord,
     /// Trained parameters: the geometric mean over the tasks, whose heads differ.
     pub trained: f64,
     /// The 20th, 50th and 80th percentile across tasks.
@@ -33,19 +34,26 @@ pub(crate) fn groups<'a>(runs: &[&'a Run]) -> [Vec<&'a str>; 2] {
     [validation, test]
 }
 
-/// Every method against full fine-tuning, the best model at each point, by size and by k.
-pub(crate) fn relative(runs: &[&Run], tasks: &[&str], test: bool) -> Vec<Relative> {
+/// Every method against full fine-tuning, the best model at each point, by size and by k; the paper's methods first.
+pub(crate) fn relative<'a>(runs: &[&'a Run], tasks: &[&str], test: bool) -> Vec<Relative<'a>> {
     let score = |run: &Run| Some(100.0 * if test { run.test()? } else { run.validation()? });
-    let mut changes: BTreeMap<Method, Vec<(f64, f64)>> = BTreeMap::new();
+    // For each method its trained parameters and its change, task by task.
+    let mut changes: Vec<(&MethodRecord, Vec<(f64, f64)>)> = Vec::new();
     for task in tasks {
-        let points = by_method(runs, task);
-        let Some(full) = points.get(&Method::Full).and_then(|point| score(point.best())) else { continue };
-        for (method, point) in points.iter().filter(|(method, _)| **method != Method::Full) {
-            if let Some(own) = score(point.best()) {
-                changes.entry(method.clone()).or_default().push((point.trained() as f64, own - full));
+        let points = methods(runs, task);
+        let whole = points.iter().filter(|(method, _)| method.name == paper::FULL).map(|(_, point)| point.best());
+        let best = whole.reduce(|best, run| if run.validation() > best.validation() { run } else { best });
+        let Some(full) = best.and_then(score) else { continue };
+        for (method, point) in points.iter().filter(|(method, _)| method.name != paper::FULL) {
+            let Some(own) = score(point.best()) else { continue };
+            let change = (point.trained() as f64, own - full);
+            match changes.iter_mut().find(|(known, _)| compare(known, method).is_eq()) {
+                Some((_, all)) => all.push(change),
+                None => changes.push((method, vec![change])),
             }
         }
     }
+    changes.sort_by(|(a, _), (b, _)| paper::rank(&a.name).cmp(&paper::rank(&b.name)).then_with(|| compare(a, b)));
     let all = changes.into_iter().filter_map(|(method, pairs)| {
         let logs: f64 = pairs.iter().map(|(trained, _)| trained.max(1.0).ln()).sum();
         let values: Vec<f64> = pairs.iter().map(|(_, change)| *change).collect();
@@ -56,72 +64,80 @@ pub(crate) fn relative(runs: &[&Run], tasks: &[&str], test: bool) -> Vec<Relativ
     all.collect()
 }
 
-pub(super) fn fig1(store: &Store) -> Figure {
-    figure(store, "fig1", "Fig. 1: adapters and top layers against full fine-tuning", true)
+pub(crate) fn fig1(store: &Store) -> Option<Figure> {
+    figure(store, "Fig. 1: adapters and top layers against full fine-tuning", true)
 }
 
-pub(super) fn fig3(store: &Store) -> Figure {
-    figure(store, "fig3", "Fig. 3: score relative to full fine-tuning against trained parameters", false)
+pub(crate) fn fig3(store: &Store) -> Option<Figure> {
+    figure(store, "Fig. 3: score relative to full fine-tuning against trained parameters", false)
 }
 
-fn figure(store: &Store, name: &'static str, title: &str, first_only: bool) -> Figure {
-    let runs = store.runs_of("fig3");
-    if runs.is_empty() {
-        return missing(name, title, "No runs yet", "fig3");
-    }
+fn figure(store: &Store, title: &str, first_only: bool) -> Option<Figure> {
+    let runs = store.preset_runs("fig3");
+    let names = Names::of(&runs);
+    let looks = family_looks(&runs, &names);
     let [validation, test] = groups(&runs);
-    let mut panels: Vec<Panel> = Vec::new();
-    let mut drawn: BTreeSet<Method> = BTreeSet::new();
+    let (mut panels, mut keys): (Vec<Panel>, Vec<Key>) = (Vec::new(), Vec::new());
     for (tasks, is_test) in [(validation, false), (test, true)] {
         if tasks.is_empty() || (first_only && !panels.is_empty()) {
             continue;
         }
         let points = relative(&runs, &tasks, is_test);
-        panels.push(panel(&points, &tasks, is_test).unwrap_or_else(|| {
+        panels.push(panel(&points, &names, &looks, &tasks, is_test).unwrap_or_else(|| {
             let scores = if is_test { "test" } else { "validation" };
-            Panel::Gap(format!("No full fine-tuning to compare {scores} scores with: adapter-lab run fig3"))
+            Panel::Gap(format!("No full fine-tuning to compare {scores} scores with: run fig3"))
         }));
-        drawn.extend(points.into_iter().map(|point| point.method));
+        for family in points.iter().map(|point| names.family(point.method)) {
+            let key = Key::Series(family.clone(), looks[&family].clone());
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
     }
-    let of_kind = |wanted: fn(&Method) -> bool| drawn.iter().find(|method| wanted(method));
-    let shown = [of_kind(|m| m.adapter_size().is_some()), of_kind(|m| m.top_layers().is_some())];
-    let mut keys: Vec<Key> = shown.into_iter().flatten().map(|m| Key::Series(family(m), look(m))).collect();
-    if !keys.is_empty() {
-        keys.push(Key::Series(
-            "full fine-tuning".to_owned(),
-            Look { colour: INK, marker: None, dash: "5 4", joined: true },
-        ));
-        keys.push(Key::Band("20th to 80th percentile of the tasks; line: the median".to_owned()));
+    if keys.is_empty() {
+        return None;
     }
+    keys.push(Key::Series(
+        "full fine-tuning".to_owned(),
+        Look { colour: INK, marker: None, dash: "5 4", joined: true },
+    ));
+    keys.push(Key::Band("20th to 80th percentile of the tasks; line: the median".to_owned()));
     let about = "Score minus that of full fine-tuning, against trained parameters per task; percentiles across tasks";
-    Figure { name, title: title.to_owned(), about: about.to_owned(), keys, panels }
+    Some(Figure { title: title.to_owned(), about: about.to_owned(), keys, panels })
 }
 
-fn panel(points: &[Relative], tasks: &[&str], test: bool) -> Option<Panel> {
-    let kinds: [fn(&Method) -> bool; 2] =
-        [|method| method.adapter_size().is_some(), |method| method.top_layers().is_some()];
-    let mut series = Vec::new();
-    for kind in kinds {
-        let mut dots: Vec<(&Relative, Dot)> = Vec::new();
-        for point in points.iter().filter(|point| kind(&point.method)) {
-            let [low, middle, high] = point.percentiles;
-            let tip = format!(
-                "{}: median {}, 20th to 80th percentile {} to {}, {} trained, {} tasks",
-                point.method,
-                signed(middle),
-                signed(low),
-                signed(high),
-                count(point.trained),
-                point.tasks
-            );
-            dots.push((point, Dot { x: point.trained, y: middle, range: Some((low, high)), tip }));
-        }
-        dots.sort_by(|(_, a), (_, b)| a.x.total_cmp(&b.x));
-        if let Some((first, _)) = dots.first() {
-            let look = look(&first.method);
-            series.push(Series { look, band: true, dots: dots.into_iter().map(|(_, dot)| dot).collect() });
+fn panel(
+    points: &[Relative<'_>],
+    names: &Names<'_>,
+    looks: &BTreeMap<String, Look>,
+    tasks: &[&str],
+    test: bool,
+) -> Option<Panel> {
+    let mut families: Vec<(String, Vec<Dot>)> = Vec::new();
+    for point in points {
+        let [low, middle, high] = point.percentiles;
+        let tip = format!(
+            "{}: median {}, 20th to 80th percentile {} to {}, {} trained, {} tasks",
+            names.label(point.method),
+            signed(middle),
+            signed(low),
+            signed(high),
+            count(point.trained),
+            point.tasks
+        );
+        let dot = Dot { x: point.trained, y: middle, range: Some((low, high)), tip };
+        let family = names.family(point.method);
+        match families.iter_mut().find(|(known, _)| *known == family) {
+            Some((_, dots)) => dots.push(dot),
+            None => families.push((family, vec![dot])),
         }
     }
+    let series = families.into_iter().map(|(family, dots)| {
+        let look = looks[&family].clone();
+        // A method of one size has an error bar: a band needs a line.
+        Series { band: look.joined, ..Series::new(look, dots) }
+    });
+    let series: Vec<Series> = series.collect();
     let scores = if test { "Test" } else { "Validation" };
     let title = match tasks {
         [task] => format!("{scores} scores, {task}"),
@@ -129,5 +145,5 @@ fn panel(points: &[Relative], tasks: &[&str], test: bool) -> Option<Panel> {
     };
     let label = "score − full fine-tuning, points".to_owned();
     let y = AxisSpec { label, log: false, format: Format::Plain, ticks: Vec::new() };
-    (!series.is_empty()).then(|| Panel::Plot(Plot { title, x: parameter_axis(), y, level: Some(0.0), series }))
+    (!series.is_empty()).then(|| Panel::Plot(Plot { title, x: AxisSpec::parameters(), y, level: Some(0.0), series }))
 }

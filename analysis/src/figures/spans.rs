@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{metric_name, missing, seeds};
 use crate::{
     AblationRecord, Store,
-    axis::signed,
-    chart::{Figure, Heat, Key, Panel},
+    axis::{metric_name, signed},
+    chart::{Colours, Figure, Heat, HeatCell, Key, Panel},
+    select::seeds,
 };
 
 /// Ablations of one task, averaged over seeds.
@@ -60,40 +60,45 @@ pub(crate) fn mean_spans<'a>(ablations: &[&'a AblationRecord]) -> Vec<MeanSpans<
     tasks.collect()
 }
 
-pub(super) fn fig6(store: &Store) -> Figure {
-    let title = "Fig. 6: adapters removed from spans of layers";
-    let all = mean_spans(&store.ablations_of("fig6-spans"));
-    if all.is_empty() {
-        let why = match store.runs_of("fig6-spans").is_empty() {
-            true => "No runs yet",
-            false => "The runs are there, but their adapters were not removed yet",
-        };
-        return missing("fig6-spans", title, why, "fig6-spans");
-    }
+pub(crate) fn fig6(store: &Store) -> Option<Figure> {
+    let ablations = store.ablations(store.preset("fig6-spans")?);
+    removed("Fig. 6: adapters removed from spans of layers", &ablations)
+}
+
+/// A heat map of each task: what the removal of every span of layers changes.
+pub(crate) fn removed(title: &str, ablations: &[&AblationRecord]) -> Option<Figure> {
+    let all = mean_spans(ablations);
+    let first = all.first()?;
     let changes = || all.iter().flat_map(|task| task.changes.values().copied());
-    let range = (changes().fold(-5.0, f64::min), changes().fold(0.0, f64::max));
-    let one_metric = all.iter().all(|spans| spans.metric == all[0].metric);
-    let changing = if one_metric { metric_name(all[0].metric) } else { "score".to_owned() };
+    let colours = Colours::Changes(changes().fold(-5.0, f64::min), changes().fold(0.0, f64::max));
+    let one_metric = all.iter().all(|spans| spans.metric == first.metric);
+    let changing = if one_metric { metric_name(first.metric) } else { "score".to_owned() };
     let panels = all.iter().map(|spans| {
         let cell = |(&(first, last), &change): (&(usize, usize), &f64)| {
             let which = if first == last { format!("layer {first}") } else { format!("layers {first} to {last}") };
             let (metric, change_text) = (metric_name(spans.metric), signed(change));
             let tip = format!("{which} removed: {metric} {change_text} %, {}", seeds(spans.seeds));
-            (first, last, change, tip)
+            HeatCell { column: last, row: first, value: change, tip }
         };
-        let title = match one_metric {
-            true => spans.task.to_owned(),
-            false => format!("{} ({})", spans.task, metric_name(spans.metric)),
-        };
-        Panel::Heat(Heat { title, layers: spans.layers, cells: spans.changes.iter().map(cell).collect(), range })
+        let layers: Vec<String> = (0..spans.layers).map(|layer| layer.to_string()).collect();
+        let metric = if one_metric { String::new() } else { format!(" ({})", metric_name(spans.metric)) };
+        Panel::Heat(Heat {
+            title: format!("{}{metric}", spans.task),
+            x_label: "last layer removed".to_owned(),
+            y_label: "first layer removed".to_owned(),
+            columns: layers.clone(),
+            rows: layers,
+            cells: spans.changes.iter().map(cell).collect(),
+            colours,
+            diagonal: true,
+        })
     });
     let about = "Change of the validation score in percent when the trained adapters of a span of layers are removed, by first \
                  and last layer; single layers are outlined";
-    Figure {
-        name: "fig6-spans",
+    Some(Figure {
         title: title.to_owned(),
         about: about.to_owned(),
-        keys: vec![Key::Colours(range.0, range.1, format!("change of {changing}"))],
+        keys: vec![Key::Colours(colours, format!("change of {changing}"))],
         panels: panels.collect(),
-    }
+    })
 }

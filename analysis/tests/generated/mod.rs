@@ -4,24 +4,31 @@
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use analysis::{
-    AblationRecord, Best, Epoch, ExperimentRecord, FailedRun, Measured, Params, Recall, RunRecord, SCHEMA, SpanScore,
-    Stage, Status, StreamRecord,
+    AblationRecord, Best, Evaluation, ExperimentRecord, FailedRun, Measured, MethodRecord, Params, Recall, RunRecord,
+    SCHEMA, SpanScore, Stage, Status, StreamRecord, folder,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Parameters of the made-up backbone.
 pub const BACKBONE: usize = 110_000_000;
+
+/// Experiments that are presets; others are a user's own.
+const PRESETS: [&str; 11] =
+    ["table1", "table2", "fig3", "fig4", "fig5", "fig6-spans", "fig6-init", "fig7", "sizes", "variants", "stream"];
 
 /// A run to be written.
 #[derive(Clone)]
 pub struct Spec {
     pub task: String,
-    pub tuning: String,
+    pub method: MethodRecord,
+    /// Keys of the method.
+    pub own: Map<String, Value>,
+    /// Keys of the run beside the usual ones.
+    pub more: Map<String, Value>,
     pub metric: &'static str,
     pub score: f64,
     pub test: Option<f64>,
-    pub adapter: Option<Value>,
-    pub learning_rate: f64,
+    pub lr: f64,
     pub epochs: u64,
     pub seed: u64,
     pub trained: usize,
@@ -29,42 +36,68 @@ pub struct Spec {
 
 impl Spec {
     pub fn adapters(task: &str, size: usize, score: f64) -> Self {
-        let adapter = json!({
-            "size": size, "layer_sizes": [], "sites": ["attention", "feed-forward"], "activation": "gelu", "depth": 1,
-            "norm": "none", "placement": "serial", "interaction": "additive", "init_std": 0.01,
+        let own = json!({
+            "adapter_size": size, "layer_sizes": [], "sites": ["attention", "feed-forward"], "activation": "gelu",
+            "depth": 1, "norm": "none", "placement": "serial", "interaction": "additive", "init_std": 0.01,
         });
+        let Value::Object(own) = own else { unreachable!() };
         let trained = 24 * (2 * size * 768 + 768 + size) + 40_000;
-        Self { adapter: Some(adapter), trained, ..Self::tuned(task, "adapters", score) }
+        let method =
+            method("adapters", &format!("adapters {size}"), "adapters (by size)", Some(("adapter_size", size)));
+        Self { method, own, trained, ..Self::tuned(task, "head", score) }
     }
 
+    /// Anything but adapters; `top-3` is the three highest layers.
     pub fn tuned(task: &str, tuning: &str, score: f64) -> Self {
+        let k: Option<usize> = tuning.strip_prefix("top-").and_then(|k| k.parse().ok());
         let trained = match tuning {
             "full" => BACKBONE,
             "layer-norm" => 40_000,
             "head" => 1_500,
             "bias" => 100_000,
-            top => top.trim_start_matches("top-").parse::<usize>().unwrap_or(0) * 7_090_000 + 1_500,
+            _ => k.unwrap_or_default() * 7_090_000 + 1_500,
         };
+        let label = match tuning {
+            "full" => "full fine-tuning",
+            "layer-norm" => "LayerNorm only",
+            "head" => "head only",
+            "bias" => "biases only",
+            other => other,
+        };
+        let mut own = Map::new();
+        own.extend(k.map(|k| ("k".to_owned(), json!(k))));
+        let method = k.map_or_else(
+            || method(tuning, label, label, None),
+            |k| method("top-k", &format!("top {k}"), "top layers (by k)", Some(("k", k))),
+        );
         Self {
             task: task.to_owned(),
-            tuning: tuning.to_owned(),
+            method,
+            own,
+            more: Map::new(),
             metric: "accuracy",
             score,
             test: None,
-            adapter: None,
-            learning_rate: 1e-3,
+            lr: 1e-3,
             epochs: 3,
             seed: 0,
             trained,
         }
     }
 
+    /// A method that this crate never heard of, with a size called `rank`.
+    pub fn lora(task: &str, rank: usize, score: f64) -> Self {
+        let own = Map::from_iter([("rank".to_owned(), json!(rank))]);
+        let method = method("lora", &format!("LoRA {rank}"), "LoRA (by rank)", Some(("rank", rank)));
+        Self { method, own, trained: rank * 40_000 + 1_500, ..Self::tuned(task, "head", score) }
+    }
+
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
-    pub fn rate(self, learning_rate: f64) -> Self {
-        Self { learning_rate, ..self }
+    pub fn rate(self, lr: f64) -> Self {
+        Self { lr, ..self }
     }
 
     pub fn test(self, score: f64) -> Self {
@@ -79,20 +112,29 @@ impl Spec {
         Self { trained, ..self }
     }
 
-    /// Another value in the adapter's configuration.
+    /// Another value of a key of the method, which then differs from the default.
     pub fn with(mut self, key: &str, value: Value) -> Self {
-        if let Some(adapter) = &mut self.adapter {
-            adapter[key] = value;
+        if self.own.insert(key.to_owned(), value.clone()).as_ref() != Some(&value) {
+            self.method.variant.insert(key.to_owned(), value);
         }
+        self
+    }
+
+    /// Another key of the run.
+    pub fn key(mut self, key: &str, value: Value) -> Self {
+        self.more.insert(key.to_owned(), value);
         self
     }
 
     pub fn record(&self, id: &str) -> RunRecord {
         let config = json!({
-            "task": self.task, "backbone": "bert-base-uncased", "tuning": self.tuning, "adapter": self.adapter,
-            "learning_rate": self.learning_rate, "epochs": self.epochs, "batch_size": 32, "seed": self.seed, "limit": null,
+            "task": self.task, "backbone": "bert-base-uncased", "tuning": self.method.name, "lr": self.lr,
+            "epochs": self.epochs, "batch_size": 32, "seed": self.seed, "limit": null,
         });
-        let Value::Object(config) = config else { unreachable!() };
+        let Value::Object(mut config) = config else { unreachable!() };
+        config.extend(self.own.clone());
+        config.extend(self.more.clone());
+        let full = self.method.name == "full";
         let mut validation = BTreeMap::from([(self.metric.to_owned(), self.score)]);
         if self.metric != "answer_f1" {
             validation.entry("accuracy".to_owned()).or_insert(0.9 * self.score + 0.1);
@@ -102,17 +144,19 @@ impl Spec {
             id: id.to_owned(),
             status: Status::Finished,
             config,
+            method: self.method.clone(),
             fingerprints: BTreeMap::from([("device".to_owned(), "flex".to_owned())]),
             moves: Vec::new(),
             skipped_steps: 0,
             software: BTreeMap::from([("burn".to_owned(), "0.22.1".to_owned())]),
             params: Params {
                 trained: self.trained,
-                total: if self.tuning == "full" { BACKBONE } else { BACKBONE + self.trained },
+                total: if full { BACKBONE } else { BACKBONE + self.trained },
                 backbone: BACKBONE,
+                shared_backbone: !full,
                 groups: BTreeMap::from([("all".to_owned(), self.trained)]),
             },
-            epochs: vec![Epoch { epoch: 1, steps: 10, loss: 0.5, validation: validation.clone() }],
+            evaluations: vec![Evaluation { epoch: 1, steps: 10, loss: 0.5, validation: validation.clone() }],
             best: Some(Best { epoch: 1, steps: 10, metric: self.metric.to_owned(), validation }),
             test: self.test.iter().map(|score| (self.metric.to_owned(), *score)).collect(),
             measured: Measured {
@@ -123,6 +167,17 @@ impl Spec {
                 resumes: 0,
             },
         }
+    }
+}
+
+fn method(name: &str, label: &str, family: &str, size: Option<(&str, usize)>) -> MethodRecord {
+    MethodRecord {
+        name: name.to_owned(),
+        label: label.to_owned(),
+        size: size.map(|(_, size)| size as f64),
+        size_key: size.map(|(key, _)| key.to_owned()),
+        family: family.to_owned(),
+        variant: BTreeMap::new(),
     }
 }
 
@@ -144,6 +199,12 @@ impl Folder {
         Self { path, _kept: None, number: 0, experiments: BTreeMap::new() }.made()
     }
 
+    /// A folder that stays if `REPORT_OUT` says where.
+    pub fn kept(name: &str) -> Self {
+        std::env::var_os("REPORT_OUT")
+            .map_or_else(Self::new, |out| Self::at(PathBuf::from(out).join(name).join("runs")))
+    }
+
     fn made(self) -> Self {
         fs::create_dir_all(&self.path).unwrap();
         self
@@ -160,6 +221,7 @@ impl Folder {
         self.experiments.entry(name.to_owned()).or_insert_with(|| ExperimentRecord {
             schema: SCHEMA,
             name: name.to_owned(),
+            preset: PRESETS.contains(&name),
             about: format!("what {name} shows"),
             kind: "train".to_owned(),
             scale: "quick".to_owned(),
@@ -175,7 +237,7 @@ impl Folder {
     pub fn run(&mut self, spec: &Spec) -> String {
         let id = format!("{:016x}", self.number * 7919 + 0xabc0_0000);
         self.number += 1;
-        self.write(&format!("{id}/record.json"), &spec.record(&id));
+        self.write(&format!("{id}/{}", folder::RECORD), &spec.record(&id));
         id
     }
 
