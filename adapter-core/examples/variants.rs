@@ -17,7 +17,7 @@ fn main() {
     ];
     let device = Device::flex();
     let place = Place::new(0, Site::Attention);
-    let at = At { place, boundaries: &[0, 16], dropout: None };
+    let at = At::new(place, &[0, 16]);
     let random = |name: &str| Init::new(1).truncated_normal(name, [16, 128], 1.0, &device).val();
     let (output, input) = (random("output"), random("input"));
 

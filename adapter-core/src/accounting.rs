@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Tunable, Tuning, tensors,
-    tuning::{Kind, Part, Role},
-};
+use crate::{Kind, Method, Part, Role, Tunable, tensors};
 
 /// Parameters of a tuned model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,37 +17,34 @@ pub struct ParamCount {
     pub total: usize,
     /// `trained`, by group.
     pub groups: BTreeMap<String, usize>,
-    /// Whether tasks share one copy of the backbone; full fine-tuning needs one for each.
+    /// Whether tasks share one copy of the backbone. They do unless all of it is trained.
     pub shared_backbone: bool,
 }
 
 impl ParamCount {
-    /// Counts the tensors of `model`, trained as `tuning` says. Nothing is initialised.
-    pub fn of<M: Tunable>(model: &M, tuning: Tuning) -> Self {
-        let layers = model.layers();
-        let mut count = Self {
-            backbone: 0,
-            trained: 0,
-            total: 0,
-            groups: BTreeMap::new(),
-            shared_backbone: tuning != Tuning::FullFineTuning,
-        };
+    /// Counts the tensors of `model`, trained by `method`. Nothing is initialised.
+    pub fn of<T: Tunable, M: Method>(model: &T, method: &M) -> Self {
+        let selection = method.select(model);
+        let mut trained = selection.trained.iter().map(|tensor| tensor.name.as_str()).peekable();
+        let (mut backbone, mut total, mut groups) = (0, 0, BTreeMap::<String, usize>::new());
+        let mut shared_backbone = false;
         for tensor in tensors(model) {
-            let role = model.role(&tensor.name);
-            let elements = tensor.elements();
+            let (role, elements) = (model.role(&tensor), tensor.elements());
             if role.kind == Kind::Statistic {
                 continue;
             }
-            count.total += elements;
+            total += elements;
             if role.is_backbone() {
-                count.backbone += elements;
+                backbone += elements;
             }
-            if tuning.trains(role, layers) {
-                count.trained += elements;
-                *count.groups.entry(group(tuning, role).to_owned()).or_default() += elements;
+            // Both lists are in the model's order.
+            if trained.next_if_eq(&tensor.name.as_str()).is_some() {
+                *groups.entry(group(method, role)).or_default() += elements;
+            } else {
+                shared_backbone |= role.is_backbone() && role.part != Part::Pooler { read_by_head: false };
             }
         }
-        count
+        Self { backbone, trained: groups.values().sum(), total, groups, shared_backbone }
     }
 
     /// Trained parameters in percent of the backbone.
@@ -61,22 +55,16 @@ impl ParamCount {
     /// Parameters that `tasks` tasks need together, in multiples of the backbone (the paper's 1.3× and 9×):
     /// one shared backbone and each task's trained parameters, or a whole model for each task.
     pub fn multiple_for(&self, tasks: usize) -> f64 {
-        let (shared, each) = match self.shared_backbone {
-            true => (self.backbone, self.trained),
-            false => (0, self.total),
-        };
+        let (shared, each) = if self.shared_backbone { (self.backbone, self.trained) } else { (0, self.total) };
         (shared + tasks * each) as f64 / self.backbone as f64
     }
 }
 
 /// The name under which a trained tensor is counted.
-fn group(tuning: Tuning, role: Role) -> &'static str {
-    match (role, tuning) {
-        (Role { part: Part::Head, .. }, _) => "head",
-        (Role { kind: Kind::Inserted, .. }, _) => "adapters",
-        (_, Tuning::Adapters | Tuning::LayerNormOnly) => "layer_norms",
-        (_, Tuning::TopLayers(_)) => "top_layers",
-        (_, Tuning::BiasOnly) => "biases",
-        (_, Tuning::FullFineTuning | Tuning::HeadOnly) => "backbone",
+fn group<M: Method>(method: &M, role: Role) -> String {
+    match role {
+        Role { part: Part::Head, .. } => "head".to_owned(),
+        Role { inserted: true, .. } => M::NAME.replace('-', "_"),
+        _ => method.group().to_owned(),
     }
 }

@@ -7,7 +7,9 @@ use burn::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Activation, At, Bottleneck, Init, Insertion, Place, Site, in_f32};
+use crate::{
+    Activation, At, Bottleneck, Init, Insertion, Key, Method, MethodError, NetworkShape, Place, Role, Site, in_f32,
+};
 
 /// What an adapter looks like and where adapters stand.
 ///
@@ -16,11 +18,12 @@ use crate::{Activation, At, Bottleneck, Init, Insertion, Place, Site, in_f32};
 #[serde(default, deny_unknown_fields)]
 pub struct AdapterConfig {
     /// Width of the bottleneck.
+    #[serde(rename = "adapter_size")]
     pub size: usize,
     /// Width by layer, from the bottom up; 0 leaves a layer out. Empty: `size` everywhere.
     pub layer_sizes: Vec<usize>,
     /// The sites that get an adapter.
-    pub sites: Vec<Site>,
+    pub sites: Sites,
     /// Non-linearity after each projection into the bottleneck.
     pub activation: Activation,
     /// Number of projections before the last: 1 is the paper's adapter, each more adds one inside the bottleneck.
@@ -40,7 +43,7 @@ impl Default for AdapterConfig {
         Self {
             size: 64,
             layer_sizes: Vec::new(),
-            sites: Site::ALL.to_vec(),
+            sites: Sites::Both,
             activation: Activation::Gelu,
             depth: 1,
             norm: InnerNorm::None,
@@ -86,29 +89,28 @@ pub enum Interaction {
     Multiplicative,
 }
 
-/// A configuration that describes no adapter.
-#[derive(Debug, thiserror::Error, PartialEq)]
-pub enum AdapterConfigError {
-    /// A bottleneck of width 0.
-    #[error("adapter size 0: the bottleneck needs at least 1 unit (a layer is left out by a 0 in `layer_sizes`)")]
-    NoSize,
-    /// No projection into the bottleneck.
-    #[error("adapter depth 0: at least one projection leads into the bottleneck")]
-    NoDepth,
-    /// No site is chosen.
-    #[error("adapter sites: name `attention`, `feed-forward` or both, each once")]
-    Sites,
-    /// σ is not a number that could be a standard deviation.
-    #[error("adapter init_std {0}: a positive number is needed (the paper tries 1e-7 to 1)")]
-    InitStd(f64),
-    /// `layer_sizes` does not fit the network.
-    #[error("adapter layer_sizes has {found} entries, the backbone {layers} layers")]
-    Layers {
-        /// Entries given.
-        found: usize,
-        /// Layers of the backbone.
-        layers: usize,
-    },
+/// Which sites of a layer get an adapter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sites {
+    /// The attention sub-layer alone.
+    Attention,
+    /// The feed-forward sub-layer alone.
+    FeedForward,
+    /// Both, as in the paper's main experiments.
+    #[default]
+    Both,
+}
+
+impl Sites {
+    /// Whether `site` is one of them.
+    pub fn contains(self, site: Site) -> bool {
+        match self {
+            Sites::Attention => site == Site::Attention,
+            Sites::FeedForward => site == Site::FeedForward,
+            Sites::Both => true,
+        }
+    }
 }
 
 impl AdapterConfig {
@@ -117,51 +119,9 @@ impl AdapterConfig {
         Self { size, ..Self::default() }
     }
 
-    /// What differs from the paper's adapter, its size aside, as names and values.
-    pub fn variant(&self) -> Vec<(&'static str, String)> {
-        let Self { size, layer_sizes, sites, activation, depth, norm, placement, interaction, init_std } = self;
-        let paper = Self::new(*size);
-        let sites_text: Vec<String> = sites.iter().map(Site::to_string).collect();
-        let all = [
-            ("layer_sizes", format!("{layer_sizes:?}"), *layer_sizes != paper.layer_sizes),
-            ("sites", sites_text.join(","), *sites != paper.sites),
-            ("activation", activation.to_string(), *activation != paper.activation),
-            ("depth", depth.to_string(), *depth != paper.depth),
-            ("norm", format!("{norm:?}").to_lowercase(), *norm != paper.norm),
-            ("placement", format!("{placement:?}").to_lowercase(), *placement != paper.placement),
-            ("interaction", format!("{interaction:?}").to_lowercase(), *interaction != paper.interaction),
-            ("init_std", format!("{init_std:e}"), *init_std != paper.init_std),
-        ];
-        all.into_iter().filter(|(_, _, differs)| *differs).map(|(name, value, _)| (name, value)).collect()
-    }
-
-    /// Checks the configuration for a network with `layers` layers.
-    ///
-    /// # Errors
-    /// If it describes no adapter, or `layer_sizes` has another length than the network.
-    pub fn check(&self, layers: usize) -> Result<(), AdapterConfigError> {
-        let mut sites = self.sites.clone();
-        sites.sort();
-        sites.dedup();
-        if self.size == 0 {
-            Err(AdapterConfigError::NoSize)
-        } else if self.depth == 0 {
-            Err(AdapterConfigError::NoDepth)
-        } else if sites.is_empty() || sites.len() != self.sites.len() {
-            Err(AdapterConfigError::Sites)
-        } else if !(self.init_std.is_finite() && self.init_std > 0.0) {
-            Err(AdapterConfigError::InitStd(self.init_std))
-        } else if !self.layer_sizes.is_empty() && self.layer_sizes.len() != layers {
-            let found = self.layer_sizes.len();
-            Err(AdapterConfigError::Layers { found, layers })
-        } else {
-            Ok(())
-        }
-    }
-
     /// Width of the bottleneck at `place`; 0 if there is no adapter.
     pub fn size_at(&self, place: Place) -> usize {
-        if !self.sites.contains(&place.site) {
+        if !self.sites.contains(place.site) {
             return 0;
         }
         self.layer_sizes.get(place.layer).copied().unwrap_or(self.size)
@@ -189,6 +149,61 @@ impl AdapterConfig {
             placement: self.placement,
             interaction: self.interaction,
         })
+    }
+}
+
+impl Method for AdapterConfig {
+    type Insertion = Adapter;
+    const NAME: &'static str = "adapters";
+    const ABOUT: &'static str = "bottleneck adapters and every LayerNorm";
+    const KEYS: &'static [Key] = &[
+        Key::new("adapter_size", "M", "Width of the adapters' bottleneck"),
+        Key::new("init_std", "SIGMA", "Standard deviation of the adapters' initial weights"),
+        Key::new("activation", "NAME", "The adapters' non-linearity: gelu, tanh-gelu, relu, tanh, swish, …"),
+        Key::new("norm", "NAME", "Normalisation inside the adapters: none, layer or batch"),
+        Key::new("depth", "N", "Projections of an adapter before its last"),
+        Key::new("sites", "NAME", "Where adapters stand: attention, feed-forward or both"),
+        Key::new("placement", "NAME", "What adapters read: the sub-layer's output (serial) or its input (parallel)"),
+        Key::new("interaction", "NAME", "How adapters change the sub-layer's output: additive or multiplicative"),
+        Key::new("layer_sizes", "LIST", "Width by layer, from the bottom up; 0 leaves a layer out"),
+    ];
+    const SIZE_KEY: Option<&'static str> = Some("adapter_size");
+
+    fn check(&self, network: &NetworkShape) -> Result<(), MethodError> {
+        let (sigma, given, layers) = (self.init_std, self.layer_sizes.len(), network.layers);
+        let problem = if self.size == 0 {
+            "adapter_size 0: the bottleneck needs at least 1 unit (a layer is left out by a 0 in `layer_sizes`)"
+                .to_owned()
+        } else if self.depth == 0 {
+            "depth 0: at least one projection leads into the bottleneck".to_owned()
+        } else if !(sigma.is_finite() && sigma > 0.0) {
+            format!("init_std {sigma}: a positive number is needed (the paper tries 1e-7 to 1)")
+        } else if given != 0 && given != layers {
+            format!("layer_sizes has {given} entries, the backbone {layers} layers")
+        } else {
+            return Ok(());
+        };
+        Err(MethodError::Wrong(problem))
+    }
+
+    fn insertion(&self, place: Place, network: &NetworkShape, init: Init, device: &Device) -> Option<Adapter> {
+        self.init(place, network.hidden, init, device)
+    }
+
+    fn trains(&self, role: Role, _: &NetworkShape) -> bool {
+        role.inserted || role.kind.is_norm()
+    }
+
+    fn group(&self) -> &'static str {
+        "layer_norms"
+    }
+
+    fn family() -> String {
+        "adapters (by size)".to_owned()
+    }
+
+    fn needs_whole_batches(&self) -> bool {
+        self.norm == InnerNorm::Batch
     }
 }
 
@@ -282,7 +297,7 @@ mod tests {
     const PLACE: Place = Place { layer: 2, site: Site::FeedForward };
 
     fn at() -> At<'static> {
-        At { place: PLACE, boundaries: &[0, 3, 5], dropout: None }
+        At::new(PLACE, &[0, 3, 5])
     }
 
     fn random(seed: u64, device: &Device) -> Tensor<2> {
@@ -376,8 +391,7 @@ mod tests {
 
     #[test]
     fn sizes_by_layer_and_sites_leave_places_out() {
-        let config =
-            AdapterConfig { layer_sizes: vec![0, 3, 5], sites: vec![Site::Attention], ..AdapterConfig::default() };
+        let config = AdapterConfig { layer_sizes: vec![0, 3, 5], sites: Sites::Attention, ..AdapterConfig::default() };
         let device = Device::flex();
         let sizes: Vec<_> = (0..3)
             .flat_map(|layer| Site::ALL.map(|site| Place::new(layer, site)))
@@ -403,24 +417,30 @@ mod tests {
         let at_start = statistics();
         let evaluated = floats(adapter.forward(x.clone(), x.clone(), &at()));
         assert_eq!(statistics(), at_start);
-        let training = At { dropout: Some(crate::DropoutKey { seed: 0, step: 0 }), ..at() };
+        let training = at().with_dropout(Some(crate::DropoutKey { seed: 0, step: 0 }));
         let trained = floats(adapter.forward(x.clone(), x.clone(), &training));
         assert_ne!(statistics(), at_start);
         assert_ne!(trained, evaluated);
     }
 
     #[rstest]
-    #[case(AdapterConfig::new(0), AdapterConfigError::NoSize)]
-    #[case(AdapterConfig { depth: 0, ..Default::default() }, AdapterConfigError::NoDepth)]
-    #[case(AdapterConfig { sites: vec![], ..Default::default() }, AdapterConfigError::Sites)]
-    #[case(AdapterConfig { sites: vec![Site::Attention; 2], ..Default::default() }, AdapterConfigError::Sites)]
-    #[case(AdapterConfig { init_std: 0.0, ..Default::default() }, AdapterConfigError::InitStd(0.0))]
-    #[case(
-        AdapterConfig { layer_sizes: vec![1; 5], ..Default::default() },
-        AdapterConfigError::Layers { found: 5, layers: 6 }
-    )]
-    fn a_configuration_without_an_adapter_is_refused(#[case] config: AdapterConfig, #[case] error: AdapterConfigError) {
-        assert_eq!(config.check(6), Err(error));
+    #[case(AdapterConfig::new(0), "adapter_size 0")]
+    #[case(AdapterConfig { depth: 0, ..Default::default() }, "depth 0")]
+    #[case(AdapterConfig { init_std: 0.0, ..Default::default() }, "init_std 0")]
+    #[case(AdapterConfig { layer_sizes: vec![1; 5], ..Default::default() }, "layer_sizes has 5 entries, the backbone 6")]
+    fn a_configuration_without_an_adapter_is_refused(#[case] config: AdapterConfig, #[case] problem: &str) {
+        let network = NetworkShape { layers: 6, hidden: 24, intermediate: 96 };
+        let error = config.check(&network).unwrap_err().to_string();
+        assert!(error.starts_with(problem), "{error}");
+    }
+
+    #[test]
+    fn every_field_is_a_key_with_a_help_text() {
+        let config = AdapterConfig::default().info().config;
+        let mut named: Vec<&str> = AdapterConfig::KEYS.iter().map(|key| key.name).collect();
+        named.sort_unstable();
+        assert!(config.keys().map(String::as_str).eq(named));
+        assert_eq!((AdapterConfig::new(8).label(), AdapterConfig::new(8).size()), ("adapters 8".to_owned(), Some(8.0)));
     }
 
     #[test]

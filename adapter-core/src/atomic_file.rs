@@ -14,10 +14,7 @@ use std::{
 /// # Errors
 /// If the folder cannot be made or the file not be written.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
+    let folder = folder_of(path);
     if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
         return fs::OpenOptions::new().write(true).open(path)?.write_all(bytes);
     }
@@ -31,6 +28,34 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.as_file().sync_all()?;
     file.persist(path)?;
     Ok(())
+}
+
+/// Finds out whether `path` can be written, before the work whose result goes there. Nothing is left behind.
+///
+/// # Errors
+/// If its folder cannot be made or written to, or `path` is a folder.
+pub fn check_writable(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => return Err(io::Error::from(io::ErrorKind::IsADirectory)),
+        Ok(found) if !found.is_file() => return fs::OpenOptions::new().write(true).open(path).map(drop),
+        _ => {}
+    }
+    // The folder may have to be made: then the nearest one that is there decides.
+    let mut folder = folder_of(path);
+    while !folder.try_exists()? {
+        folder = folder_of(folder);
+    }
+    if !folder.is_dir() {
+        return Err(io::Error::from(io::ErrorKind::NotADirectory));
+    }
+    tempfile::NamedTempFile::new_in(folder).map(drop)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
 }
 
 #[cfg(test)]
@@ -54,6 +79,17 @@ mod tests {
         fs::create_dir(&path).unwrap();
         assert!(write_atomically(&path, b"new").is_err(), "a folder cannot be replaced");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_found_before_the_work() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("file"), "old").unwrap();
+        check_writable(&folder.path().join("file")).unwrap();
+        check_writable(&folder.path().join("new/file")).unwrap();
+        assert!(!folder.path().join("new").exists());
+        assert!(check_writable(folder.path()).is_err(), "a folder is no file");
+        assert!(check_writable(&folder.path().join("file/below")).is_err());
     }
 
     #[cfg(unix)]

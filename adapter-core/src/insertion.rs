@@ -1,5 +1,7 @@
 //! What can be inserted into a Transformer layer, and what it is told.
 
+use std::fmt;
+
 use burn::{
     module::{Module, ModuleDisplay},
     nn::Linear,
@@ -8,10 +10,12 @@ use burn::{
 
 use crate::{Activation, DropoutKey, Place};
 
-/// Something inserted behind a sub-layer's projection: an adapter of this crate, or one of your own.
+/// Something inserted into a sub-layer: an adapter of this crate, or one of your own.
 ///
-/// A sub-layer computes `LayerNorm(input + insertion(output, input))`, where `output` is what its projection
-/// and dropout made of `input`. A serial adapter changes `output`; a parallel one reads `input` instead.
+/// A sub-layer computes `LayerNorm(input + insertion(output, input))`, where `output` is what its projections
+/// and dropout made of `input`. A serial adapter changes `output`; a parallel one reads `input` instead; one that needs the
+/// sub-layer's own LayerNorm asks [`At::layer_norm`]. An insertion can also change the projections themselves
+/// ([`project`](Self::project)), as LoRA does.
 pub trait Insertion: Module + ModuleDisplay {
     /// Returns what takes the place of the sub-layer's output.
     ///
@@ -22,6 +26,20 @@ pub trait Insertion: Module + ModuleDisplay {
     /// The insertion as `y + up(f(down(y)))`, if that is all it does: a network may then compute it in one go.
     fn as_bottleneck(&self) -> Option<Bottleneck<'_>> {
         None
+    }
+
+    /// Whether it changes this projection of its sub-layer. The network calls [`project`](Self::project) for those alone.
+    fn changes(&self, _projection: Projection) -> bool {
+        false
+    }
+
+    /// What takes the place of `linear.forward(x)`: add to it, scale it, or compute something else altogether.
+    ///
+    /// # Shapes
+    /// - `x`: `[rows, the projection's input]`
+    /// - result: `[rows, the projection's output]`
+    fn project(&self, _projection: Projection, linear: &Linear, x: Tensor<2>, _at: &At<'_>) -> Tensor<2> {
+        linear.forward(x)
     }
 
     /// Whether each row of the result depends on the same row of `output` and `input` alone, and not on the row's number:
@@ -42,8 +60,26 @@ pub struct Bottleneck<'a> {
     pub up: &'a Linear,
 }
 
+/// A projection of a sub-layer. An insertion at [`Site::Attention`](crate::Site) can change the first four, one at
+/// [`Site::FeedForward`](crate::Site) the last two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Projection {
+    /// Attention's queries, `[hidden, hidden]`.
+    Query,
+    /// Attention's keys, `[hidden, hidden]`.
+    Key,
+    /// Attention's values, `[hidden, hidden]`.
+    Value,
+    /// Attention's output, `[hidden, hidden]`.
+    AttentionOutput,
+    /// The feed-forward sub-layer's first, `[hidden, intermediate]`.
+    Intermediate,
+    /// The feed-forward sub-layer's second, `[intermediate, hidden]`.
+    Output,
+}
+
 /// Where an insertion stands and what surrounds it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct At<'a> {
     /// The layer and its sub-layer.
     pub place: Place,
@@ -52,6 +88,43 @@ pub struct At<'a> {
     pub boundaries: &'a [usize],
     /// The key of this step's dropout; `None` outside of training.
     pub dropout: Option<DropoutKey>,
+    layer_norm: Option<&'a dyn Fn(Tensor<2>) -> Tensor<2>>,
+}
+
+impl<'a> At<'a> {
+    /// A place outside of training, with no network around it.
+    pub fn new(place: Place, boundaries: &'a [usize]) -> Self {
+        Self { place, boundaries, dropout: None, layer_norm: None }
+    }
+
+    /// The same place in a training step, or outside of one.
+    pub fn with_dropout(self, dropout: Option<DropoutKey>) -> Self {
+        Self { dropout, ..self }
+    }
+
+    /// The same place in a sub-layer with this LayerNorm.
+    pub fn with_layer_norm(self, layer_norm: &'a dyn Fn(Tensor<2>) -> Tensor<2>) -> Self {
+        Self { layer_norm: Some(layer_norm), ..self }
+    }
+
+    /// The sub-layer's own LayerNorm of `x`, with the scale and shift it has in this model. Where there is no network around,
+    /// `x` as it is.
+    ///
+    /// # Shapes
+    /// - `x`, result: `[tokens, hidden]`
+    pub fn layer_norm(&self, x: Tensor<2>) -> Tensor<2> {
+        match self.layer_norm {
+            Some(layer_norm) => layer_norm(x),
+            None => x,
+        }
+    }
+}
+
+impl fmt::Debug for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { place, boundaries, dropout, .. } = self;
+        write!(f, "At({place}, {boundaries:?}, {dropout:?})")
+    }
 }
 
 /// Nothing: the network as it was pre-trained.
@@ -79,6 +152,17 @@ impl<I: Insertion> Insertion for Option<I> {
 
     fn as_bottleneck(&self) -> Option<Bottleneck<'_>> {
         self.as_ref().and_then(I::as_bottleneck)
+    }
+
+    fn changes(&self, projection: Projection) -> bool {
+        self.as_ref().is_some_and(|insertion| insertion.changes(projection))
+    }
+
+    fn project(&self, projection: Projection, linear: &Linear, x: Tensor<2>, at: &At<'_>) -> Tensor<2> {
+        match self {
+            Some(insertion) => insertion.project(projection, linear, x, at),
+            None => linear.forward(x),
+        }
     }
 
     fn is_row_wise(&self) -> bool {

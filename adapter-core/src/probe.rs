@@ -7,10 +7,11 @@ use std::{
 
 use burn::{
     module::Module,
+    nn::Linear,
     tensor::{FloatDType, Tensor},
 };
 
-use crate::{At, Insertion, Place};
+use crate::{At, Insertion, Place, Projection};
 
 /// Collects, place by place, how far insertions move what passes through them: ‖Δ‖/‖x‖ over all tokens of a batch.
 ///
@@ -22,7 +23,7 @@ use crate::{At, Insertion, Place};
 /// let probe = Probe::default();
 /// let adapter = probe.around(adapter);
 /// # let x = Tensor::<2>::ones([3, 32], &device);
-/// adapter.forward(x.clone(), x, &At { place, boundaries: &[0, 3], dropout: None });
+/// adapter.forward(x.clone(), x, &At::new(place, &[0, 3]));
 /// // A new adapter is near the identity.
 /// assert!(probe.deviations()[&place] < 0.01);
 /// ```
@@ -65,5 +66,13 @@ impl<I: Insertion> Insertion for Probed<I> {
         let result = self.insertion.forward(output.clone(), input, at);
         self.probe.measure(at.place, output, result.clone());
         result
+    }
+
+    fn changes(&self, projection: Projection) -> bool {
+        self.insertion.changes(projection)
+    }
+
+    fn project(&self, projection: Projection, linear: &Linear, x: Tensor<2>, at: &At<'_>) -> Tensor<2> {
+        self.insertion.project(projection, linear, x, at)
     }
 }

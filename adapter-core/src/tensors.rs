@@ -7,6 +7,13 @@ use burn::{
     tensor::{Gradients, Tensor, TensorData},
 };
 
+/// Burn's normalisations.
+const NORMS: [&str; 5] = ["LayerNorm", "BatchNorm", "RmsNorm", "GroupNorm", "InstanceNorm"];
+
+fn is_norm(container: &str) -> bool {
+    container.strip_prefix("Struct:").is_some_and(|holder| NORMS.contains(&holder))
+}
+
 /// What is known of a tensor without touching its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorInfo {
@@ -29,7 +36,7 @@ impl TensorInfo {
 
     /// Whether the tensor belongs to a normalisation.
     pub fn is_of_normalisation(&self) -> bool {
-        ["LayerNorm", "BatchNorm"].contains(&self.holder.as_str())
+        NORMS.contains(&self.holder.as_str())
     }
 }
 
@@ -83,15 +90,15 @@ pub fn visit_values<M: Module>(module: &M, wanted: impl FnMut(&str) -> bool, f: 
 
 /// Calls `f` with the gradient (row-major) of every float tensor of `module` that got one.
 pub fn visit_gradients<M: Module>(module: &M, gradients: &Gradients, f: impl FnMut(TensorInfo, Vec<f32>)) {
-    struct Slopes<'a, F>(&'a Gradients, F);
-    impl<F: FnMut(TensorInfo, Vec<f32>)> TensorVisitor for Slopes<'_, F> {
+    struct Visit<'a, F>(&'a Gradients, F);
+    impl<F: FnMut(TensorInfo, Vec<f32>)> TensorVisitor for Visit<'_, F> {
         fn visit<const D: usize>(&mut self, tensor: TensorInfo, param: &Param<Tensor<D>>) {
             if let Some(gradient) = param.val().grad(self.0) {
                 (self.1)(tensor, gradient.into_data().iter::<f32>().collect());
             }
         }
     }
-    walk(module, &mut Slopes(gradients, f));
+    walk(module, &mut Visit(gradients, f));
 }
 
 /// Puts new values into the float tensors of `module`.
@@ -161,13 +168,12 @@ impl<T> Named<'_, T> {
     }
 
     fn describe<const D: usize>(&self, param: &Param<Tensor<D>>) -> TensorInfo {
-        let norms = ["Struct:LayerNorm", "Struct:BatchNorm"];
         let steps: Vec<&str> = self
             .path
             .iter()
             .map(|(name, container)| match name.as_str() {
-                "gamma" if norms.contains(&container.as_str()) => "weight",
-                "beta" if norms.contains(&container.as_str()) => "bias",
+                "gamma" if is_norm(container) => "weight",
+                "beta" if is_norm(container) => "bias",
                 name => name.trim_end_matches('_'),
             })
             .collect();

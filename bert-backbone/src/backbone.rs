@@ -14,7 +14,7 @@ pub struct Backbone {
     pub name: String,
     /// Its shape.
     pub config: BertConfig,
-    /// The network, nothing inserted and nothing trained until a [`Tuning`](adapter_core::Tuning) says so.
+    /// The network, nothing inserted and nothing trained until a [`Method`](adapter_core::Method) says so.
     pub bert: Bert,
     /// The masked language model's head, where the checkpoint carries one that is tied to the word embeddings.
     pub masked_lm: Option<MaskedLmHead>,
@@ -56,12 +56,11 @@ impl Backbone {
         }
         let bert = checkpoint.load(bert, "")?.no_grad();
         let has_head = checkpoint.has("cls.predictions.transform.dense.weight");
-        let masked_lm = match has_head && checkpoint.has_tied_decoder()? {
-            true => {
-                let head = MaskedLmHead::random(&config, Init::new(0), device)?;
-                Some(checkpoint.load(head, "cls.predictions.")?.no_grad())
-            }
-            false => None,
+        let masked_lm = if has_head && checkpoint.has_tied_decoder()? {
+            let head = MaskedLmHead::random(&config, Init::new(0), device)?;
+            Some(checkpoint.load(head, "cls.predictions.")?.no_grad())
+        } else {
+            None
         };
         let name = folder.canonicalize().ok();
         let name = name.as_deref().and_then(Path::file_name).unwrap_or(folder.as_os_str());

@@ -3,7 +3,8 @@
 #![allow(non_snake_case)] // `LayerNorm`, as in checkpoints
 
 use adapter_core::{
-    Activation, At, DropoutKey, DropoutMask, DropoutSite, Init, Insertion, NoInsertion, Place, Site, in_f32,
+    Activation, At, DropoutMask, DropoutSite, Init, Insertion, NetworkShape, NoInsertion, Place, Projection, Site,
+    in_f32,
 };
 use burn::{
     module::{Module, Param},
@@ -87,6 +88,13 @@ impl<I: Insertion> Bert<I> {
         let layers = below.iter().zip(first..);
         let hidden = layers.fold(hidden, |hidden, (layer, number)| layer.forward(hidden, batch, number));
         top.forward_first_tokens(hidden, batch, first + below.len())
+    }
+
+    /// What methods may ask about it.
+    pub fn shape(&self) -> NetworkShape {
+        let hidden = self.embeddings.word_embeddings.weight.lazy_shape()[1];
+        let wide = self.encoder.layer.first().map(|layer| layer.intermediate.dense.weight.lazy_shape()[1]);
+        NetworkShape { layers: self.encoder.layer.len(), hidden, intermediate: wide.unwrap_or_default() }
     }
 
     /// The same network with another insertion at each place. No weight is copied.
@@ -221,22 +229,24 @@ impl<I: Insertion> Layer<I> {
             Rows::All(_) => batch.boundaries().to_vec(),
             Rows::First(_) => (0..=rows.len()).collect(),
         };
-        let at = |site| At { place: Place::new(layer, site), boundaries: &boundaries, dropout: batch.dropout };
-        let mixed = self.attention.forward(hidden, rows.clone(), batch, layer);
-        let attended = self.attention.output.close(mixed, input, &at(Site::Attention));
+        let at = |site| At::new(Place::new(layer, site), &boundaries).with_dropout(batch.dropout);
+        let mixed = self.attention.forward(hidden, rows.clone(), batch, &at(Site::Attention));
+        let attended = self.attention.output.forward(mixed, input, &at(Site::Attention));
         let computed = self.feed_forward(attended.clone(), rows, &at(Site::FeedForward));
-        self.output.close(computed, attended, &at(Site::FeedForward))
+        self.output.forward(computed, attended, &at(Site::FeedForward))
     }
 
     /// The feed-forward sub-layer up to its dropout.
     pub(crate) fn feed_forward(&self, x: Tensor<2>, rows: Rows, at: &At<'_>) -> Tensor<2> {
         let (wide, narrow) = (&self.intermediate.dense, &self.output.dense);
         let activation = self.intermediate.activation;
-        let dropout = self.output.mask(at.dropout, at.place.layer, at.place.site);
-        match kernels::is_fast(&x) && kernels::knows(activation) {
-            true => kernels::feed_forward(x, wide, activation, narrow, rows, dropout),
-            false => rows.dropout(narrow.forward(activation.forward(wide.forward(x))), dropout),
+        let dropout = self.output.mask(at);
+        let plain = !self.output.changes(&[Projection::Intermediate, Projection::Output]);
+        if plain && kernels::is_fast(&x) && kernels::knows(activation) {
+            return kernels::feed_forward(x, wide, activation, narrow, rows, dropout);
         }
+        let inner = activation.forward(self.output.project(Projection::Intermediate, wide, x, at));
+        rows.dropout(self.output.project(Projection::Output, narrow, inner, at), dropout)
     }
 
     fn map_insertions<J: Insertion>(self, layer: usize, f: &mut impl FnMut(Place, I) -> J) -> Layer<J> {
@@ -266,19 +276,21 @@ impl<I: Insertion> Attention<I> {
     /// # Shapes
     /// - `hidden`: `[tokens, hidden]`
     /// - result: `[rows, hidden]`
-    pub(crate) fn forward(&self, hidden: Tensor<2>, rows: Rows, batch: &PackedBatch, layer: usize) -> Tensor<2> {
-        if !kernels::is_fast(&hidden) {
-            return self.composed(hidden, rows, batch, layer);
+    pub(crate) fn forward(&self, hidden: Tensor<2>, rows: Rows, batch: &PackedBatch, at: &At<'_>) -> Tensor<2> {
+        use Projection::{AttentionOutput, Key, Query, Value};
+        if !kernels::is_fast(&hidden) || self.output.changes(&[Query, Key, Value, AttentionOutput]) {
+            return self.composed(hidden, rows, batch, at);
         }
         let SelfAttention { query, key, value, heads, .. } = &self.self_;
-        let dropout = [self.self_.mask(batch, layer), self.output.mask(batch.dropout, layer, Site::Attention)];
+        let dropout = [self.self_.mask(at), self.output.mask(at)];
         kernels::attention(hidden, [query, key, value, &self.output.dense], *heads, batch, &rows, dropout)
     }
 
-    /// The same, on any device.
-    pub(crate) fn composed(&self, hidden: Tensor<2>, rows: Rows, batch: &PackedBatch, layer: usize) -> Tensor<2> {
-        let mixed = self.self_.forward(hidden, &rows, batch, layer);
-        rows.dropout(self.output.dense.forward(mixed), self.output.mask(batch.dropout, layer, Site::Attention))
+    /// The same, on any device and with any change to the projections.
+    pub(crate) fn composed(&self, hidden: Tensor<2>, rows: Rows, batch: &PackedBatch, at: &At<'_>) -> Tensor<2> {
+        let project = |projection, linear: &Linear, x| self.output.project(projection, linear, x, at);
+        let mixed = self.self_.forward(hidden, &rows, batch, at, &project);
+        rows.dropout(project(Projection::AttentionOutput, &self.output.dense, mixed), self.output.mask(at))
     }
 }
 
@@ -296,16 +308,23 @@ pub struct SelfAttention {
 }
 
 impl SelfAttention {
-    /// What the tokens of `rows` take from all tokens of their sequences.
+    /// What the tokens of `rows` take from all tokens of their sequences; `project` computes the projections.
     ///
     /// # Shapes
     /// - `hidden`: `[tokens, hidden]`
     /// - result: `[rows, hidden]`
-    pub(crate) fn forward(&self, hidden: Tensor<2>, rows: &Rows, batch: &PackedBatch, layer: usize) -> Tensor<2> {
-        let key = batch.unpack(self.key.forward(hidden.clone()), self.heads);
-        let value = batch.unpack(self.value.forward(hidden.clone()), self.heads);
-        let ([sequences, heads, longest, width], mask) = (key.dims(), self.mask(batch, layer));
-        let scaled = |asking| self.query.forward(asking).mul_scalar(1.0 / (width as f64).sqrt());
+    fn forward(
+        &self,
+        hidden: Tensor<2>,
+        rows: &Rows,
+        batch: &PackedBatch,
+        at: &At<'_>,
+        project: &dyn Fn(Projection, &Linear, Tensor<2>) -> Tensor<2>,
+    ) -> Tensor<2> {
+        let key = batch.unpack(project(Projection::Key, &self.key, hidden.clone()), self.heads);
+        let value = batch.unpack(project(Projection::Value, &self.value, hidden.clone()), self.heads);
+        let ([sequences, heads, longest, width], mask) = (key.dims(), self.mask(at));
+        let scaled = |asking| project(Projection::Query, &self.query, asking).mul_scalar(1.0 / (width as f64).sqrt());
         let probabilities = |query: Tensor<4>| {
             in_f32(query.matmul(key.swap_dims(2, 3)), |scores| activation::softmax(batch.mask(scores), 3))
         };
@@ -325,8 +344,8 @@ impl SelfAttention {
         }
     }
 
-    fn mask(&self, batch: &PackedBatch, layer: usize) -> Option<DropoutMask> {
-        batch.dropout.map(|key| key.mask(DropoutSite::AttentionProbabilities(layer), self.dropout))
+    fn mask(&self, at: &At<'_>) -> Option<DropoutMask> {
+        at.dropout.map(|key| key.mask(DropoutSite::AttentionProbabilities(at.place.layer), self.dropout))
     }
 }
 
@@ -371,13 +390,29 @@ impl<I: Insertion> SubLayerOutput<I> {
     /// - `output`: `[rows, hidden]`, what the sub-layer's projection and dropout made of `input`
     /// - `input`: `[rows, hidden]`, what the sub-layer was given
     /// - result: `[rows, hidden]`
-    pub fn close(&self, output: Tensor<2>, input: Tensor<2>, at: &At<'_>) -> Tensor<2> {
-        let output = kernels::insert(&self.insertion, output, input.clone(), at);
+    pub fn forward(&self, output: Tensor<2>, input: Tensor<2>, at: &At<'_>) -> Tensor<2> {
+        let layer_norm = |x: Tensor<2>| in_f32(x, |x| self.LayerNorm.forward(x));
+        let output = kernels::insert(&self.insertion, output, input.clone(), &at.with_layer_norm(&layer_norm));
         kernels::add_norm(output, input, &self.LayerNorm, self.epsilon)
     }
 
-    fn mask(&self, key: Option<DropoutKey>, layer: usize, site: Site) -> Option<DropoutMask> {
-        key.map(|key| key.mask(DropoutSite::SubLayer(layer, site), self.dropout))
+    /// Whether the insertion changes one of these projections.
+    fn changes(&self, projections: &[Projection]) -> bool {
+        projections.iter().any(|&projection| self.insertion.changes(projection))
+    }
+
+    /// A projection of the sub-layer, as the insertion changes it.
+    fn project(&self, projection: Projection, linear: &Linear, x: Tensor<2>, at: &At<'_>) -> Tensor<2> {
+        if self.insertion.changes(projection) {
+            self.insertion.project(projection, linear, x, at)
+        } else {
+            linear.forward(x)
+        }
+    }
+
+    fn mask(&self, at: &At<'_>) -> Option<DropoutMask> {
+        let Place { layer, site } = at.place;
+        at.dropout.map(|key| key.mask(DropoutSite::SubLayer(layer, site), self.dropout))
     }
 
     fn map_insertion<J: Insertion>(self, f: impl FnOnce(I) -> J) -> SubLayerOutput<J> {

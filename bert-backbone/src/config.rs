@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use adapter_core::Activation;
+use adapter_core::{Activation, NetworkShape};
 use serde::{Deserialize, Serialize};
 
 /// The shape of a BERT: the keys of `config.json` that decide what is computed.
@@ -100,6 +100,12 @@ pub enum ConfigError {
 }
 
 impl BertConfig {
+    /// What methods may ask about the network.
+    pub fn shape(&self) -> NetworkShape {
+        let (layers, hidden) = (self.num_hidden_layers, self.hidden_size);
+        NetworkShape { layers, hidden, intermediate: self.intermediate_size }
+    }
+
     /// A BERT of the given width, depth and number of heads, everything else as published for `bert-base-uncased`.
     pub fn new(hidden_size: usize, num_hidden_layers: usize, num_attention_heads: usize) -> Self {
         Self {

@@ -153,10 +153,15 @@ impl Fetcher {
         if let Source::Embedded = source(backbone)? {
             nano::write(&folder).map_err(io_error(&folder))?;
         }
-        match folder {
-            folder if folder.is_dir() => Ok(folder),
-            _ => Err(FetchError::NotFetched { name: backbone.to_owned(), cache: self.cache.clone() }),
+        if folder.is_dir() {
+            return Ok(folder);
         }
+        Err(FetchError::NotFetched { name: backbone.to_owned(), cache: self.cache.clone() })
+    }
+
+    /// Whether a known backbone is in the cache, or inside the program. Nothing is written.
+    pub fn has(&self, backbone: &str) -> bool {
+        matches!(source(backbone), Ok(Source::Embedded)) || self.folder(backbone).is_dir()
     }
 
     /// Gets a backbone into the cache: a known one, or `OWNER/NAME` from the hub. A second fetch does nothing.

@@ -43,14 +43,16 @@ mod tokenizer;
 
 pub use backbone::{Backbone, BackboneError};
 pub use batch::{BatchError, PackedBatch};
-pub use bert::{Attention, Bert, Embeddings, Encoder, Intermediate, Layer, Pooler, SelfAttention, SubLayerOutput};
-pub use checkpoint::{Checkpoint, CheckpointError};
+pub use bert::{
+    Attention, Bert, Embedding, Embeddings, Encoder, Intermediate, Layer, Pooler, SelfAttention, SubLayerOutput,
+};
+pub use checkpoint::{Checkpoint, CheckpointError, Misfits};
 pub use config::{BertConfig, ConfigError};
 pub use fetch::{FetchError, Fetched, Fetcher};
 pub use folder::{write_vocabulary, write_weights};
 pub use kernels::dropout;
 pub use known::{KnownBackbone, Source, known_backbones};
-pub use masked_lm::MaskedLmHead;
+pub use masked_lm::{MaskedLmHead, Transform};
 pub use random_checkpoint::RandomCheckpoint;
 pub use roles::role;
 pub use tokenizer::{Encoded, Pieces, Tokenizer, TokenizerError};

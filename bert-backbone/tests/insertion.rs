@@ -3,11 +3,13 @@
 mod support;
 
 use adapter_core::{
-    Adapter, AdapterConfig, At, DropoutKey, DropoutSite, Init, Insertion, LayerSpan, Place, Site, visit_gradients,
+    Adapter, AdapterConfig, At, DropoutKey, DropoutSite, Init, Insertion, LayerSpan, Place, Projection, Site,
+    visit_gradients,
 };
 use bert_backbone::{Backbone, Bert, PackedBatch, dropout};
 use burn::{
     module::{Module, Param},
+    nn::Linear,
     tensor::{Device, Tensor},
 };
 use support::{floats, largest_difference, sequences, tiny};
@@ -128,6 +130,84 @@ fn an_insertion_from_outside_plugs_in_and_trains() {
         });
     }
     assert!(losses[11] < 0.97 * losses[0], "{losses:?}");
+}
+
+/// Multiplies the products of some projections by a learnt number, or puts nothing but that number in their place.
+#[derive(Module, Debug)]
+struct Rescaled {
+    factor: Param<Tensor<1>>,
+    replaces: bool,
+}
+
+impl Insertion for Rescaled {
+    fn forward(&self, output: Tensor<2>, _input: Tensor<2>, _at: &At<'_>) -> Tensor<2> {
+        output
+    }
+    fn changes(&self, projection: Projection) -> bool {
+        matches!(projection, Projection::Value | Projection::Intermediate)
+    }
+    fn project(&self, _: Projection, linear: &Linear, x: Tensor<2>, _: &At<'_>) -> Tensor<2> {
+        let product = linear.forward(x);
+        let product = if self.replaces { product.zeros_like() } else { product };
+        product * self.factor.val().unsqueeze()
+    }
+    fn is_row_wise(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn an_insertion_changes_the_product_of_a_projection_and_trains() {
+    let device = Device::flex().autodiff();
+    let backbone = tiny(&device);
+    let batch = batch(&backbone, &device);
+    let original = floats(backbone.bert.forward(&batch).inner());
+    let with = |factor: f32, replaces: bool| {
+        let factor = move || Init::new(0).constant(factor, [1], &Device::flex().autodiff());
+        backbone.bert.clone().no_grad().insert(move |_| Rescaled { factor: factor(), replaces })
+    };
+    let same = floats(with(1.0, false).forward(&batch).inner());
+    assert!(largest_difference(&same, &original) < 1e-5, "the plain composition computes what the fused one does");
+    assert!(largest_difference(&floats(with(2.0, false).forward(&batch).inner()), &original) > 1e-3);
+    assert_eq!(floats(with(1.0, true).forward(&batch).inner()), floats(with(5.0, true).forward(&batch).inner()));
+    let bert = with(1.0, false);
+    let gradients = bert.forward(&batch).powf_scalar(3.0).sum().backward();
+    let mut reached = 0;
+    visit_gradients(&bert, &gradients, |tensor, _| {
+        assert!(tensor.name.ends_with("insertion.factor"), "{}", tensor.name);
+        reached += 1;
+    });
+    assert_eq!(reached, 3 * Site::ALL.len());
+    // The last layer computes its first rows alone where it can.
+    let hidden = bert.embeddings.forward(&batch);
+    let first = floats(bert.first_tokens_from(0, hidden, &batch).inner());
+    let all = floats(batch.first_tokens(bert.forward(&batch)).inner());
+    assert!(largest_difference(&first, &all) < 1e-5);
+}
+
+/// Puts LN(output + input) in the place of the output.
+#[derive(Module, Debug)]
+struct Normed;
+
+impl Insertion for Normed {
+    fn forward(&self, output: Tensor<2>, input: Tensor<2>, at: &At<'_>) -> Tensor<2> {
+        at.layer_norm(output + input.clone()) - input
+    }
+}
+
+#[test]
+fn an_insertion_can_ask_for_the_sub_layers_own_layer_norm() {
+    let device = Device::flex();
+    let backbone = tiny(&device);
+    let batch = batch(&backbone, &device);
+    let [output, input] =
+        ["output", "input"].map(|name| Init::new(7).truncated_normal(name, [20, 32], 1.0, &device).val());
+    let normed = backbone.bert.clone().insert(|_| Normed);
+    let end = &normed.encoder.layer[1].output;
+    let at = At::new(Place::new(1, Site::FeedForward), batch.boundaries());
+    let result = end.forward(output.clone(), input.clone(), &at);
+    let expected = end.LayerNorm.forward(end.LayerNorm.forward(output + input));
+    assert!(largest_difference(&floats(result), &floats(expected)) < 1e-5);
 }
 
 /// Checks what it is given: the projection's output after dropout.

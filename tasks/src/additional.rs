@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    Dataset, Example, Target, TaskKind,
+    Dataset, Example, Target, TaskData, TaskKind, TaskSource,
     shuffle::split,
     source::{DataError, Encoding, Format, Ragged, Table, content_error, decode, read_bytes, read_text},
 };
@@ -125,27 +125,15 @@ struct Labelled {
     label: String,
 }
 
-impl Additional {
-    fn path(&self, data: &Path) -> PathBuf {
-        data.join("additional").join(self.folder).join(self.file)
-    }
-
-    /// The files without which the task cannot be run.
-    pub fn files(&self, data: &Path) -> Vec<PathBuf> {
+impl TaskSource for Additional {
+    fn files(&self, data: &Path) -> Vec<PathBuf> {
         match self.divided_news(data) {
             Some(files) => files.into(),
             None => vec![self.path(data)],
         }
     }
 
-    /// The news aggregator's files where they are already divided, unless the original is there.
-    fn divided_news(&self, data: &Path) -> Option<[PathBuf; 3]> {
-        let files = ["train.txt", "valid.txt", "test.txt"].map(|file| self.path(data).with_file_name(file));
-        let divided = matches!(self.source, Source::News) && !self.path(data).is_file();
-        (divided && files.iter().all(|file| file.is_file())).then_some(files)
-    }
-
-    pub fn load(&self, task: &str, data: &Path) -> Result<Dataset, DataError> {
+    fn load(&self, name: &str, data: &Path) -> Result<TaskData, DataError> {
         let path = self.path(data);
         let (parts, dropped) = match self.divided_news(data) {
             Some(files) => {
@@ -164,7 +152,7 @@ impl Additional {
                 (split(rows, SPLIT_SEED), dropped)
             }
         };
-        let mut dataset = number_classes(task, parts);
+        let mut dataset = number_classes(name, parts);
         if dropped > 0 {
             dataset.notes.push(format!("{dropped} rows without a usable label or text left out"));
         }
@@ -175,7 +163,20 @@ impl Additional {
         if dataset.labels.len() != self.classes {
             dataset.notes.push(format!("{} classes, the paper has {}", dataset.labels.len(), self.classes));
         }
-        Ok(dataset)
+        Ok(TaskData::Texts(dataset))
+    }
+}
+
+impl Additional {
+    fn path(&self, data: &Path) -> PathBuf {
+        data.join("additional").join(self.folder).join(self.file)
+    }
+
+    /// The news aggregator's files where they are already divided, unless the original is there.
+    fn divided_news(&self, data: &Path) -> Option<[PathBuf; 3]> {
+        let files = ["train.txt", "valid.txt", "test.txt"].map(|file| self.path(data).with_file_name(file));
+        let divided = matches!(self.source, Source::News) && !self.path(data).is_file();
+        (divided && files.iter().all(|file| file.is_file())).then_some(files)
     }
 
     /// The usable rows, and the number of others.
@@ -264,10 +265,10 @@ fn read_newsgroups(path: &Path) -> Result<Vec<Labelled>, DataError> {
         let text = decode(path, contents, Encoding::Latin1)?;
         posts.push(Labelled { id: format!("{group}/{post}"), text, pair: None, label: group.to_owned() });
     }
-    match posts.is_empty() {
-        true => Err(content_error(path, None, "no posts in folders 20news-bydate-*/GROUP/")),
-        false => Ok(posts),
+    if posts.is_empty() {
+        return Err(content_error(path, None, "no posts in folders 20news-bydate-*/GROUP/"));
     }
+    Ok(posts)
 }
 
 /// Numbers the classes in alphabetical order.

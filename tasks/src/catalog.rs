@@ -1,206 +1,126 @@
-//! Every task of the paper by name.
+//! Tasks by name: every one of the paper, and a program's own beside them.
 
-use std::path::{Path, PathBuf};
+use std::slice;
 
-use crate::{
-    Dataset, Metric, Questions, SquadVersion, TaskKind,
-    additional::{self, Additional},
-    glue::{self, Glue},
-    source::DataError,
-    synthetic::{self, Synthetic},
-};
+use crate::{DataError, PaperEpochs, SquadVersion, Task, TaskKind, additional, glue, synthetic};
 
-/// Which of the paper's experiments a task belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Suite {
-    /// GLUE (§3.2).
-    Glue,
-    /// The 17 additional classification tasks (§3.3).
-    Additional,
-    /// Question answering (§3.5).
-    Squad,
-    /// Tasks over the built-in language, which need no data.
-    Synthetic,
-}
-
-impl std::fmt::Display for Suite {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            Suite::Glue => "glue",
-            Suite::Additional => "additional",
-            Suite::Squad => "squad",
-            Suite::Synthetic => "synthetic",
-        })
-    }
-}
-
-/// A known task.
-#[derive(Clone, Copy, Debug)]
-pub struct Task {
-    /// Its name.
-    pub name: &'static str,
-    /// Where it belongs.
-    pub suite: Suite,
-    /// What it asks for.
-    pub kind: TaskKind,
-    /// The metric it is judged by.
-    pub metric: Metric,
-    /// Number of classes, for a classification.
-    pub classes: Option<usize>,
-    /// The paper's epochs of fine-tuning and of adapters, where it gives them for the task.
-    pub paper_epochs: Option<[usize; 2]>,
-    /// The paper's task whose place a synthetic one takes.
-    pub stands_for: Option<&'static str>,
-    source: Source,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Source {
-    Glue(Glue),
-    Additional(Additional),
-    Squad(SquadVersion),
-    Synthetic(Synthetic),
-}
-
-/// A task's data, by its kind.
+/// The known tasks. The default are those of the paper and their stand-ins over the built-in language.
 #[derive(Clone, Debug)]
-pub enum TaskData {
-    /// Texts with a class, a score or labels.
-    Texts(Dataset),
-    /// Questions about texts.
-    Questions(Questions),
+pub struct Tasks {
+    tasks: Vec<Task>,
 }
 
-impl TaskData {
-    /// A hash of every example and label.
-    pub fn fingerprint(&self) -> String {
-        let mut hasher = blake3::Hasher::new();
-        fn add<T: std::fmt::Debug>(hasher: &mut blake3::Hasher, part: &[T]) {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            for example in part {
-                hasher.update(format!("{example:?}").as_bytes());
-            }
-        }
-        match self {
-            TaskData::Texts(dataset) => {
-                add(&mut hasher, &dataset.labels);
-                for part in [&dataset.train, &dataset.validation, &dataset.test] {
-                    add(&mut hasher, part);
-                }
-            }
-            TaskData::Questions(questions) => {
-                add(&mut hasher, &questions.train);
-                add(&mut hasher, &questions.validation);
-            }
-        }
-        hasher.finalize().to_hex().to_string()
+impl Default for Tasks {
+    fn default() -> Self {
+        Self::paper()
     }
 }
 
-/// Every known task.
-pub fn tasks() -> Vec<Task> {
-    let glue = glue::TASKS.iter().map(|&(name, glue)| Task {
-        name,
-        suite: Suite::Glue,
-        kind: glue.kind(),
-        metric: match name {
-            "cola" => Metric::Matthews,
-            "mrpc" | "qqp" => Metric::F1,
-            "sts-b" => Metric::Spearman,
-            _ => Metric::Accuracy,
-        },
-        classes: (!glue.labels.is_empty()).then_some(glue.labels.len()),
-        paper_epochs: None,
-        stands_for: None,
-        source: Source::Glue(glue),
-    });
-    let additional = additional::TASKS.iter().map(|&(name, additional)| Task {
-        name,
-        suite: Suite::Additional,
-        kind: TaskKind::Classification,
-        metric: Metric::Accuracy,
-        classes: Some(additional.classes),
-        paper_epochs: Some(additional.epochs),
-        stands_for: None,
-        source: Source::Additional(additional),
-    });
-    let squad = [("squad", SquadVersion::V1), ("squad-v2", SquadVersion::V2)].map(|(name, version)| Task {
-        name,
-        suite: Suite::Squad,
-        kind: TaskKind::Span,
-        metric: Metric::AnswerF1,
-        classes: None,
-        paper_epochs: None,
-        stands_for: None,
-        source: Source::Squad(version),
-    });
-    let synthetic = synthetic::TASKS.iter().map(|&(name, task)| Task {
-        name,
-        suite: Suite::Synthetic,
-        kind: task.kind,
-        metric: task.metric,
-        classes: (!task.labels.is_empty()).then_some(task.labels.len()),
-        paper_epochs: None,
-        stands_for: Some(task.stands_for),
-        source: Source::Synthetic(task),
-    });
-    glue.chain(additional).chain(squad).chain(synthetic).collect()
-}
+impl Tasks {
+    /// Every task of the paper, and the synthetic ones.
+    pub fn paper() -> Self {
+        let classes = |labels: &[&str]| (!labels.is_empty()).then_some(labels.len());
+        let glue = glue::TASKS.iter().map(|&(name, glue)| {
+            let metric = match name {
+                "cola" => "matthews",
+                "mrpc" | "qqp" => "f1",
+                "sts-b" => "spearman",
+                _ => "accuracy",
+            };
+            let mut task = Task::from_source(name, glue.kind(), glue).suite("glue").metric(metric);
+            task.classes = classes(glue.labels);
+            task
+        });
+        let additional = additional::TASKS.iter().map(|&(name, additional)| {
+            let [fine_tuning, adapters] = additional.epochs;
+            let task = Task::from_source(name, TaskKind::Classification, additional).suite("additional");
+            let mut task = task.classes(additional.classes);
+            task.paper_epochs = Some(PaperEpochs { fine_tuning, adapters });
+            task
+        });
+        let squad = [("squad", SquadVersion::V1), ("squad-v2", SquadVersion::V2)]
+            .map(|(name, version)| Task::from_source(name, TaskKind::Span, version).suite("squad"));
+        let synthetic = synthetic::TASKS.iter().map(|&(name, synthetic)| {
+            let task = Task::from_source(name, synthetic.kind, synthetic).suite("synthetic");
+            let mut task = task.metric(synthetic.metric);
+            task.classes = classes(synthetic.labels);
+            task.stands_for = Some(synthetic.stands_for.to_owned());
+            task
+        });
+        Self { tasks: glue.chain(additional).chain(squad).chain(synthetic).collect() }
+    }
 
-impl Task {
+    /// Adds a task.
+    ///
+    /// # Errors
+    /// If it has no name, a name that starts with `file:`, or one that another task has, in upper or lower case.
+    pub fn add(&mut self, task: Task) -> Result<(), DataError> {
+        let problem = if task.name.is_empty() {
+            "it needs a name"
+        } else if lower(&task.name).starts_with("file:") {
+            "`file:` stands before the path of a file"
+        } else if self.get(&task.name).is_some() {
+            "another task has that name"
+        } else {
+            self.tasks.push(task);
+            return Ok(());
+        };
+        Err(DataError::TaskName { name: task.name, problem })
+    }
+
     /// The task called `name`, in upper or lower case.
     ///
     /// # Errors
     /// If there is none; the error names the nearest.
-    pub fn find(name: &str) -> Result<Self, DataError> {
-        let lower = name.to_lowercase();
-        if let Some(task) = tasks().into_iter().find(|task| task.name == lower) {
-            return Ok(task);
+    pub fn find(&self, name: &str) -> Result<&Task, DataError> {
+        self.get(name).ok_or_else(|| {
+            let nearest = nearest(&lower(name), self.iter().map(|task| task.name.as_str())).map(str::to_owned);
+            DataError::UnknownTask { name: name.to_owned(), nearest }
+        })
+    }
+
+    /// All tasks: the paper's first, then those that were added.
+    pub fn iter(&self) -> slice::Iter<'_, Task> {
+        self.tasks.iter()
+    }
+
+    /// The tasks of a suite; none if there is no such suite.
+    pub fn suite(&self, name: &str) -> Vec<&Task> {
+        self.iter().filter(|task| task.suite == name).collect()
+    }
+
+    /// The names of all suites, each once.
+    pub fn suites(&self) -> Vec<&str> {
+        let mut suites: Vec<&str> = Vec::new();
+        for task in self {
+            if !suites.contains(&task.suite.as_str()) {
+                suites.push(&task.suite);
+            }
         }
-        let nearest = nearest(&lower, tasks().iter().map(|task| task.name)).map(str::to_owned);
-        Err(DataError::UnknownTask { name: name.to_owned(), nearest })
+        suites
     }
 
-    /// The files it cannot be run without, under a data folder.
-    pub fn files(&self, data: &Path) -> Vec<PathBuf> {
-        match self.source {
-            Source::Glue(glue) => glue.files(data),
-            Source::Additional(additional) => additional.files(data),
-            Source::Squad(version) => version.files(data).into(),
-            Source::Synthetic(_) => Vec::new(),
-        }
+    /// The task that takes the place of `task` where its data is not there.
+    pub fn stand_in(&self, task: &Task) -> Option<&Task> {
+        self.iter().find(|other| other.stands_for.as_ref() == Some(&task.name))
     }
 
-    /// Whether it needs a data folder at all.
-    pub fn needs_data(&self) -> bool {
-        self.suite != Suite::Synthetic
+    fn get(&self, name: &str) -> Option<&Task> {
+        self.iter().find(|task| lower(&task.name) == lower(name))
     }
+}
 
-    /// The task over the built-in language that takes its place.
-    pub fn stand_in(&self) -> Option<Task> {
-        tasks().into_iter().find(|task| task.stands_for == Some(self.name))
-    }
+impl<'a> IntoIterator for &'a Tasks {
+    type Item = &'a Task;
+    type IntoIter = slice::Iter<'a, Task>;
 
-    /// Whether all its files are there.
-    pub fn is_present(&self, data: &Path) -> bool {
-        self.files(data).iter().all(|file| file.is_file())
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
     }
+}
 
-    /// Reads its files.
-    ///
-    /// # Errors
-    /// If a file is missing or not as it must be.
-    pub fn load(&self, data: &Path) -> Result<TaskData, DataError> {
-        if let Some(missing) = self.files(data).into_iter().find(|file| !file.is_file()) {
-            return Err(DataError::Missing { task: self.name.to_owned(), path: missing });
-        }
-        match self.source {
-            Source::Glue(glue) => glue.load(self.name, data).map(TaskData::Texts),
-            Source::Additional(additional) => additional.load(self.name, data).map(TaskData::Texts),
-            Source::Squad(version) => Questions::load(version, data).map(TaskData::Questions),
-            Source::Synthetic(task) => Ok(task.load(self.name)),
-        }
-    }
+fn lower(name: &str) -> String {
+    name.to_lowercase()
 }
 
 /// The known name that is nearest to a mistyped one, if any is near.
@@ -217,15 +137,29 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_found_in_any_case() {
-        let names: BTreeSet<_> = tasks().iter().map(|task| task.name).collect();
+        let tasks = Tasks::paper();
+        let names: BTreeSet<_> = tasks.iter().map(|task| &task.name).collect();
         assert_eq!(names.len(), 10 + 17 + 2 + 12);
-        assert_eq!(Task::find("CoLA").unwrap().name, "cola");
-        assert_eq!(Task::find("SST-2").unwrap().name, "sst-2");
+        assert_eq!(tasks.find("CoLA").unwrap().name, "cola");
+        assert_eq!(tasks.find("SST-2").unwrap().name, "sst-2");
+    }
+
+    #[test]
+    fn suites_have_the_papers_tasks() {
+        let tasks = Tasks::paper();
+        assert_eq!(tasks.suites(), ["glue", "additional", "squad", "synthetic"]);
+        let sizes: Vec<_> = tasks.suites().into_iter().map(|suite| tasks.suite(suite).len()).collect();
+        assert_eq!(sizes, [10, 17, 2, 12]);
+        assert!(tasks.iter().all(|task| task.needs_data() == (task.suite != "synthetic")));
+        assert!(tasks.iter().all(|task| task.paper_epochs.is_some() == (task.suite == "additional")));
+        let stand_in = tasks.stand_in(tasks.find("cola").unwrap()).unwrap();
+        assert_eq!((stand_in.name.as_str(), stand_in.stands_for.as_deref()), ("syn-acceptability", Some("cola")));
+        assert!(tasks.stand_in(stand_in).is_none());
     }
 
     #[test]
     fn an_unknown_name_gets_the_nearest_or_none() {
-        let message = |name| Task::find(name).unwrap_err().to_string();
+        let message = |name| Tasks::paper().find(name).unwrap_err().to_string();
         assert!(message("colla").contains("did you mean `cola`?"), "{}", message("colla"));
         assert!(message("sms_spam").contains("did you mean `sms-spam`?"));
         assert!(!message("translation-to-french").contains("did you mean"));

@@ -2,8 +2,6 @@
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
-use crate::Metric;
-
 /// What a task asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskKind {
@@ -25,13 +23,13 @@ impl TaskKind {
         (TaskKind::Span, "span"),
     ];
 
-    /// What to choose by where the task is not a known one.
-    pub fn metric(self) -> Metric {
+    /// The metric to choose by where the task names no other.
+    pub const fn metric(self) -> &'static str {
         match self {
-            TaskKind::Classification => Metric::Accuracy,
-            TaskKind::Regression => Metric::Spearman,
-            TaskKind::MultiLabel => Metric::MacroF1,
-            TaskKind::Span => Metric::AnswerF1,
+            TaskKind::Classification => "accuracy",
+            TaskKind::Regression => "spearman",
+            TaskKind::MultiLabel => "macro_f1",
+            TaskKind::Span => "answer_f1",
         }
     }
 }
@@ -70,6 +68,18 @@ pub struct Example {
     pub target: Option<Target>,
 }
 
+impl Example {
+    /// A text and what is to be found (`None` if that is not known). A [`Dataset`]'s constructor numbers it.
+    pub fn new(text: impl Into<String>, target: impl Into<Option<Target>>) -> Self {
+        Self { id: String::new(), text: text.into(), pair: None, target: target.into() }
+    }
+
+    /// A pair of texts and what is to be found: see [`Example::new`].
+    pub fn pair(text: impl Into<String>, pair: impl Into<String>, target: impl Into<Option<Target>>) -> Self {
+        Self { pair: Some(pair.into()), ..Self::new(text, target) }
+    }
+}
+
 /// What is to be found for a text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Target {
@@ -79,6 +89,36 @@ pub enum Target {
     Score(f32),
     /// Labels, as their places among the task's labels.
     Labels(Vec<usize>),
+}
+
+impl Target {
+    /// Whether it is what a task of `kind` asks for.
+    pub(crate) fn is_of(&self, kind: TaskKind) -> bool {
+        match self {
+            Target::Class(_) => kind == TaskKind::Classification,
+            Target::Score(_) => kind == TaskKind::Regression,
+            Target::Labels(_) => kind == TaskKind::MultiLabel,
+        }
+    }
+
+    /// Whether all its labels are below `labels`.
+    pub(crate) fn is_within(&self, labels: usize) -> bool {
+        match self {
+            Target::Class(class) => *class < labels,
+            Target::Score(_) => true,
+            Target::Labels(found) => found.iter().all(|&label| label < labels),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Class(class) => write!(f, "class {class}"),
+            Target::Score(score) => write!(f, "score {score}"),
+            Target::Labels(labels) => write!(f, "labels {labels:?}"),
+        }
+    }
 }
 
 /// A task's examples.
@@ -101,6 +141,52 @@ pub struct Dataset {
 }
 
 impl Dataset {
+    /// Texts with one class of `labels` each.
+    ///
+    /// This and the other constructors number the examples of a part that have no id, from 0.
+    pub fn classification<L: Into<String>>(
+        task: impl Into<String>,
+        labels: impl IntoIterator<Item = L>,
+        train: impl IntoIterator<Item = Example>,
+        validation: impl IntoIterator<Item = Example>,
+    ) -> Self {
+        let labels = labels.into_iter().map(L::into).collect();
+        Self {
+            task: task.into(),
+            kind: TaskKind::Classification,
+            labels,
+            train: numbered(train),
+            validation: numbered(validation),
+            test: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Texts with a number each.
+    pub fn regression(
+        task: impl Into<String>,
+        train: impl IntoIterator<Item = Example>,
+        validation: impl IntoIterator<Item = Example>,
+    ) -> Self {
+        let none: [String; 0] = [];
+        Self { kind: TaskKind::Regression, ..Self::classification(task, none, train, validation) }
+    }
+
+    /// Texts with any of `labels` each.
+    pub fn multi_label<L: Into<String>>(
+        task: impl Into<String>,
+        labels: impl IntoIterator<Item = L>,
+        train: impl IntoIterator<Item = Example>,
+        validation: impl IntoIterator<Item = Example>,
+    ) -> Self {
+        Self { kind: TaskKind::MultiLabel, ..Self::classification(task, labels, train, validation) }
+    }
+
+    /// The same dataset with examples to report on.
+    pub fn with_test(self, test: impl IntoIterator<Item = Example>) -> Self {
+        Self { test: numbered(test), ..self }
+    }
+
     /// Number of a head's outputs for this task.
     pub fn outputs(&self) -> usize {
         match self.kind {
@@ -122,6 +208,17 @@ impl Dataset {
         }
         counts
     }
+}
+
+/// Examples with their place in place of an empty id.
+fn numbered(examples: impl IntoIterator<Item = Example>) -> Vec<Example> {
+    let number = |(place, mut example): (usize, Example)| {
+        if example.id.is_empty() {
+            example.id = place.to_string();
+        }
+        example
+    };
+    examples.into_iter().enumerate().map(number).collect()
 }
 
 /// The accuracy of always naming the most frequent class of `examples`: the floor of the paper's ablation (Fig. 6).

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    Dataset, Example, Target, TaskKind, TestSet,
+    Dataset, Example, Target, TaskData, TaskKind, TaskSource, TestSet,
     source::{DataError, Encoding, Format, Ragged, Table, content_error, read_text},
 };
 
@@ -112,6 +112,33 @@ pub(crate) const TASKS: [(&str, Glue); 10] = [
     ("wnli", Glue { folder: "WNLI", submission: "WNLI.tsv", ..DEFAULT }),
 ];
 
+impl TaskSource for Glue {
+    fn files(&self, data: &Path) -> Vec<PathBuf> {
+        let folder = self.folder(data);
+        vec![folder.join("train.tsv"), folder.join(self.validation)]
+    }
+
+    fn load(&self, name: &str, data: &Path) -> Result<TaskData, DataError> {
+        let folder = self.folder(data);
+        let mut notes = Vec::new();
+        let mut read = |file: &str| self.read(&folder.join(file), true, &mut notes);
+        let (train, validation) = (read("train.tsv")?, read(self.validation)?);
+        let test = self.test_set(data)?.map_or_else(Vec::new, |set| set.examples);
+        if test.is_empty() {
+            notes.push(format!("no {} in {}", self.test, folder.display()));
+        }
+        Ok(TaskData::Texts(Dataset {
+            task: name.to_owned(),
+            kind: self.kind(),
+            labels: self.labels.iter().map(|&label| label.to_owned()).collect(),
+            train,
+            validation,
+            test,
+            notes,
+        }))
+    }
+}
+
 impl Glue {
     /// The layout of the task called `name`.
     pub fn find(name: &str) -> Option<Self> {
@@ -120,12 +147,6 @@ impl Glue {
 
     pub fn kind(&self) -> TaskKind {
         if self.labels.is_empty() { TaskKind::Regression } else { TaskKind::Classification }
-    }
-
-    /// The files without which the task cannot be run.
-    pub fn files(&self, data: &Path) -> Vec<PathBuf> {
-        let folder = self.folder(data);
-        vec![folder.join("train.tsv"), folder.join(self.validation)]
     }
 
     /// The task's folder under `data`.
@@ -141,26 +162,6 @@ impl Glue {
         }
         let examples = self.read(&path, false, &mut Vec::new())?;
         Ok(Some(TestSet { file: self.submission, kind: self.kind(), labels: self.labels, examples }))
-    }
-
-    pub fn load(&self, task: &str, data: &Path) -> Result<Dataset, DataError> {
-        let folder = self.folder(data);
-        let mut notes = Vec::new();
-        let mut read = |file: &str| self.read(&folder.join(file), true, &mut notes);
-        let (train, validation) = (read("train.tsv")?, read(self.validation)?);
-        let test = self.test_set(data)?.map_or_else(Vec::new, |set| set.examples);
-        if test.is_empty() {
-            notes.push(format!("no {} in {}", self.test, folder.display()));
-        }
-        Ok(Dataset {
-            task: task.to_owned(),
-            kind: self.kind(),
-            labels: self.labels.iter().map(|&label| label.to_owned()).collect(),
-            train,
-            validation,
-            test,
-            notes,
-        })
     }
 
     fn read(&self, path: &Path, has_labels: bool, notes: &mut Vec<String>) -> Result<Vec<Example>, DataError> {

@@ -6,7 +6,7 @@ use adapter_core::Insertion;
 use bert_backbone::{BatchError, BertConfig, PackedBatch};
 use burn::tensor::{Device, Tensor};
 
-use crate::{FrozenPrefix, HeadInput, NumberedBatch, Prefetch, TaskModel, Tokenised, batches::in_order};
+use crate::{FrozenPrefix, HeadKind, NumberedBatch, Prefetch, TaskModel, Tokenised, batches::in_order};
 
 /// The outputs of `model` for every sequence, in their order: one row for each sequence, or for a head that reads tokens
 /// one for each token, one after the other.
@@ -36,7 +36,7 @@ pub(crate) fn outputs_from<I: Insertion>(
     let mut rows = Vec::with_capacity(tokens.len());
     for batch in Prefetch::start(tokens.clone(), batches, config.clone(), device.clone()) {
         let batch = batch?;
-        rows.extend(by_sequence(forward(model, &batch, prefix), &batch.packed, model.head().input()));
+        rows.extend(by_sequence(forward(model, &batch, prefix), &batch.packed, model.head().kind()));
     }
     Ok(rows)
 }
@@ -54,14 +54,13 @@ pub(crate) fn forward<I: Insertion>(
 }
 
 /// A batch's outputs, divided by sequence.
-pub fn by_sequence(scores: Tensor<2>, batch: &PackedBatch, input: HeadInput) -> Vec<Vec<f32>> {
+pub fn by_sequence(scores: Tensor<2>, batch: &PackedBatch, head: &dyn HeadKind) -> Vec<Vec<f32>> {
     let width = scores.dims()[1];
     let values: Vec<f32> = scores.into_data().iter::<f32>().collect();
-    match input {
-        HeadInput::Tokens => {
-            let sequences = batch.boundaries().windows(2);
-            sequences.map(|pair| values[pair[0] * width..pair[1] * width].to_vec()).collect()
-        }
-        HeadInput::Cls | HeadInput::Pooler => values.chunks(width).map(<[f32]>::to_vec).collect(),
+    if head.per_token() {
+        let sequences = batch.boundaries().windows(2);
+        sequences.map(|pair| values[pair[0] * width..pair[1] * width].to_vec()).collect()
+    } else {
+        values.chunks(width).map(<[f32]>::to_vec).collect()
     }
 }

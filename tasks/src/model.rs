@@ -1,95 +1,16 @@
 //! A backbone with a task's head.
 
-use std::{fmt, str::FromStr};
-
 use adapter_core::{
-    Adapter, AdapterConfigError, DropoutSite, Init, Insertion, Kind, Part, Place, Role, TaskFile, TaskFileError,
-    Tunable, Tuning, precision,
+    DropoutSite, Init, Insertion, Method, MethodError, NetworkShape, Part, Place, Role, Selection, TaskFile,
+    TaskFileError, TensorInfo, Tunable, precision,
 };
 use bert_backbone::{Backbone, Bert, PackedBatch, dropout, role};
 use burn::{
-    module::{Module, Param},
+    module::Module,
     tensor::{Device, FloatDType, Tensor},
 };
 
-use crate::{TaskKind, UnknownKind};
-
-/// What a head reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HeadInput {
-    /// The last layer's `[CLS]` token, as in the paper.
-    #[default]
-    Cls,
-    /// The pre-trained pooler, as in the authors' released code.
-    Pooler,
-    /// Every token of the last layer, for spans.
-    Tokens,
-}
-
-/// A name that is nothing a head reads.
-#[derive(Debug, thiserror::Error)]
-#[error("unknown head input `{0}` (known: cls, pooler, tokens)")]
-pub struct UnknownHeadInput(String);
-
-impl FromStr for HeadInput {
-    type Err = UnknownHeadInput;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        match name {
-            "cls" => Ok(HeadInput::Cls),
-            "pooler" => Ok(HeadInput::Pooler),
-            "tokens" => Ok(HeadInput::Tokens),
-            _ => Err(UnknownHeadInput(name.to_owned())),
-        }
-    }
-}
-
-impl fmt::Display for HeadInput {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            HeadInput::Cls => "cls",
-            HeadInput::Pooler => "pooler",
-            HeadInput::Tokens => "tokens",
-        })
-    }
-}
-
-/// A linear layer from the network's width to a task's outputs.
-#[derive(Module, Debug)]
-pub struct Head {
-    /// `[hidden, outputs]`
-    pub weight: Param<Tensor<2>>,
-    /// `[outputs]`
-    pub bias: Param<Tensor<1>>,
-    #[module(skip)]
-    input: HeadInput,
-    dropout: f64,
-}
-
-impl Head {
-    /// Standard deviation of a new head's weights.
-    const INIT_STD: f64 = 0.02;
-
-    /// A new head with `outputs` outputs on a network of width `hidden`.
-    pub fn new(hidden: usize, outputs: usize, input: HeadInput, init: Init, device: &Device) -> Self {
-        Self {
-            weight: init.truncated_normal("head.weight", [hidden, outputs], Self::INIT_STD, device),
-            bias: init.constant(0.0, [outputs], device),
-            input,
-            dropout: 0.0,
-        }
-    }
-
-    /// The same head with dropout in front of it: none in the paper, 0.1 in the authors' released code.
-    pub fn with_dropout(self, probability: f64) -> Self {
-        Self { dropout: probability, ..self }
-    }
-
-    /// What the head reads.
-    pub fn input(&self) -> HeadInput {
-        self.input
-    }
-}
+use crate::{Head, HeadInput, Heads, TaskKind, UnknownHead, UnknownKind};
 
 /// Why there is no such model.
 #[derive(Debug, thiserror::Error)]
@@ -97,19 +18,19 @@ pub enum ModelError {
     /// A head that reads a pooler on a backbone without one.
     #[error("the head reads the pooler, but this backbone has none; use the `cls` head")]
     NoPooler,
-    /// A per-task file that names a head this program does not know.
+    /// A task file that names a head this program does not know.
     #[error(transparent)]
-    Head(#[from] UnknownHeadInput),
-    /// A per-task file whose parts do not fit each other.
-    #[error("the per-task file is at odds with itself: {0}")]
+    Head(#[from] UnknownHead),
+    /// A task file whose parts do not fit each other.
+    #[error("the task file contradicts itself: {0}")]
     Inconsistent(String),
-    /// A per-task file that names a kind of task this program does not know.
+    /// A task file that names a kind of task this program does not know.
     #[error(transparent)]
     Kind(#[from] UnknownKind),
-    /// A per-task file whose adapters do not fit the backbone.
+    /// A method whose configuration does not fit the backbone.
     #[error(transparent)]
-    Adapter(#[from] AdapterConfigError),
-    /// A per-task file that cannot be used with the backbone.
+    Method(#[from] MethodError),
+    /// A task file that cannot be used with the backbone.
     #[error(transparent)]
     File(#[from] TaskFileError),
 }
@@ -127,10 +48,10 @@ impl<I: Insertion> TaskModel<I> {
     /// # Errors
     /// If the head reads a pooler that the backbone does not have.
     pub fn new(bert: Bert<I>, head: Head) -> Result<Self, ModelError> {
-        match head.input == HeadInput::Pooler && bert.pooler.is_none() {
-            true => Err(ModelError::NoPooler),
-            false => Ok(Self { bert, head }),
+        if head.kind().input() == HeadInput::Pooler && bert.pooler.is_none() {
+            return Err(ModelError::NoPooler);
         }
+        Ok(Self { bert, head })
     }
 
     /// The network.
@@ -148,7 +69,7 @@ impl<I: Insertion> TaskModel<I> {
         TaskModel { bert: self.bert.map_insertions(f), head: self.head }
     }
 
-    /// One row of outputs for each sequence, or for each token if the head reads them all.
+    /// One row of outputs for each sequence, or for each token if the head answers for them.
     ///
     /// # Shapes
     /// - result: `[sequences or tokens, outputs]`, in f32
@@ -163,7 +84,7 @@ impl<I: Insertion> TaskModel<I> {
     /// - result: `[sequences or tokens, outputs]`
     pub fn forward_from(&self, first: usize, hidden: Tensor<2>, batch: &PackedBatch) -> Tensor<2> {
         let hidden = hidden.cast(precision(&self.head.weight.val()));
-        let rows = match self.head.input {
+        let rows = match self.head.kind().input() {
             HeadInput::Tokens => self.bert.forward_from(first, hidden, batch),
             HeadInput::Cls | HeadInput::Pooler => self.bert.first_tokens_from(first, hidden, batch),
         };
@@ -172,73 +93,90 @@ impl<I: Insertion> TaskModel<I> {
 
     /// The number of layers at the bottom, embeddings included, that train nothing: what lies below the lowest trained
     /// tensor. `None` if the embeddings are trained.
-    pub fn frozen_layers(&self, tuning: Tuning) -> Option<usize> {
-        let trained = tuning.trained(self);
-        let layer = |name: &str| match self.role(name).part {
+    pub fn frozen_layers(&self, selection: &Selection) -> Option<usize> {
+        let layers = self.bert.encoder.layer.len();
+        let layer = |tensor: &TensorInfo| match self.role(tensor).part {
             Part::Layer(layer) => Some(layer),
             Part::Embeddings => None,
-            Part::Pooler { .. } | Part::Head => Some(self.layers()),
+            Part::Pooler { .. } | Part::Head => Some(layers),
         };
-        trained.iter().map(|tensor| layer(&tensor.name)).min().unwrap_or(Some(self.layers()))
+        selection.trained.iter().map(layer).min().unwrap_or(Some(layers))
     }
 
     /// The head on the rows that it reads.
     fn read(&self, rows: Tensor<2>, batch: &PackedBatch) -> Tensor<2> {
-        let rows = match (self.head.input, &self.bert.pooler) {
+        let rows = match (self.head.kind().input(), &self.bert.pooler) {
             (HeadInput::Pooler, Some(pooler)) => pooler.forward(rows),
             _ => rows,
         };
-        let mask = batch.dropout.map(|key| key.mask(DropoutSite::Head, self.head.dropout));
+        let rows = self.head.features(rows, batch);
+        let mask = batch.dropout.map(|key| key.mask(DropoutSite::Head, self.head.dropout()));
         let outputs = dropout(rows, mask).matmul(self.head.weight.val()) + self.head.bias.val().unsqueeze();
         outputs.cast(FloatDType::F32)
     }
 }
 
-impl TaskModel<Option<Adapter>> {
-    /// The model of a per-task file: its adapters and head on `backbone`.
+impl<I: Insertion> TaskModel<Option<I>> {
+    /// What `method` makes of `bert`, with `head`. No weight is copied, and nothing is trained yet.
     ///
     /// # Errors
-    /// If the file was trained on another backbone or is at odds with itself.
-    pub fn load(backbone: &Backbone, file: TaskFile, device: &Device) -> Result<Self, ModelError> {
+    /// If the method does not fit the network, or the head reads a pooler that it does not have.
+    pub fn tuned<J: Insertion, M: Method<Insertion = I>>(
+        method: &M,
+        bert: Bert<J>,
+        head: Head,
+        init: Init,
+        device: &Device,
+    ) -> Result<Self, ModelError> {
+        let network = bert.shape();
+        method.check(&network)?;
+        Self::new(bert.insert(|place| method.insertion(place, &network, init, device)), head)
+    }
+
+    /// The model of a task file: what its method inserts and its head, on `backbone`.
+    ///
+    /// # Errors
+    /// If the file was trained on another backbone or contradicts itself.
+    pub fn load<M: Method<Insertion = I>>(
+        method: &M,
+        backbone: &Backbone,
+        file: TaskFile,
+        heads: &Heads,
+        device: &Device,
+    ) -> Result<Self, ModelError> {
         file.check_backbone(&backbone.id())?;
-        let hidden = backbone.config.hidden_size;
-        // Every value is replaced by the file's.
-        let init = Init::new(0);
-        let adapter = file.info.adapter.clone();
-        if let Some(adapter) = &adapter {
-            adapter.check(backbone.config.num_hidden_layers)?;
-        }
-        let bert = backbone.bert.clone();
-        let bert = bert.insert(|place| adapter.as_ref().and_then(|a| a.init(place, hidden, init, device)));
         let outputs = file.shape("head.bias").map_or(0, |shape| shape.iter().product());
         let (kind, labels): (TaskKind, usize) = (file.info.kind.parse()?, file.info.labels.len());
-        let input: HeadInput = file.info.head.parse()?;
+        let head_kind = heads.find(&file.info.head)?;
         let expected = match kind {
             TaskKind::Classification | TaskKind::MultiLabel => labels,
             TaskKind::Regression => 1,
             TaskKind::Span => 2,
         };
-        if outputs != expected || (kind == TaskKind::Span) != (input == HeadInput::Tokens) {
-            let problem = format!("a {kind} head on {input} with {outputs} outputs and {labels} labels");
+        if outputs != expected || (kind == TaskKind::Span) != head_kind.per_token() {
+            let head = &file.info.head;
+            let problem = format!("a {kind} head on {head} with {outputs} outputs and {labels} labels");
             return Err(ModelError::Inconsistent(problem));
         }
-        let head = Head::new(hidden, outputs, input, init, device);
-        Ok(file.apply(Self::new(bert, head)?, &backbone.id())?)
+        // Every value is replaced by the file's.
+        let init = Init::new(0);
+        let head = Head::new(backbone.config.hidden_size, outputs, head_kind, init, device);
+        let model = Self::tuned(method, backbone.bert.clone(), head, init, device)?;
+        let selection = method.select(&model);
+        Ok(file.apply(model, &selection, &backbone.id())?)
     }
 }
 
 impl<I: Insertion> Tunable for TaskModel<I> {
-    fn layers(&self) -> usize {
-        self.bert.encoder.layer.len()
+    fn network(&self) -> NetworkShape {
+        self.bert.shape()
     }
 
-    fn role(&self, name: &str) -> Role {
-        match name.split_once('.') {
-            Some(("head", rest)) => {
-                Role { part: Part::Head, kind: if rest == "bias" { Kind::Bias } else { Kind::Weight } }
-            }
-            Some((_, rest)) => role(rest, self.head.input == HeadInput::Pooler),
-            None => role(name, self.head.input == HeadInput::Pooler),
+    fn role(&self, tensor: &TensorInfo) -> Role {
+        match tensor.name.split_once('.') {
+            Some(("head", _)) => Role { part: Part::Head, kind: adapter_core::Kind::of(tensor), inserted: false },
+            Some((_, rest)) => role(rest, tensor, self.head.kind().input() == HeadInput::Pooler),
+            None => role(&tensor.name, tensor, false),
         }
     }
 }

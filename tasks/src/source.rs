@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::TaskKind;
+
 /// Why data cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
@@ -25,13 +27,34 @@ pub enum DataError {
         problem: String,
     },
     /// No task has that name.
-    #[error("unknown task `{name}`{}; `list tasks` shows all, `file:PATH` takes your own", nearest.as_ref().map(|n| format!(" (did you mean `{n}`?)")).unwrap_or_default())]
+    #[error("unknown task `{name}`{}; `list tasks` shows all, `file:PATH` takes your own", did_you_mean(nearest))]
     UnknownTask {
         /// The name.
         name: String,
         /// The known name that is most like it.
         nearest: Option<String>,
     },
+    /// A task that cannot be called so.
+    #[error("a task cannot be called `{name}`: {problem}")]
+    TaskName {
+        /// The name.
+        name: String,
+        /// What speaks against it.
+        problem: &'static str,
+    },
+    /// A task's reader gives data of another kind than the task says.
+    #[error("task `{task}` is a {expected} task, but its reader gives a {found} one")]
+    OtherKind {
+        /// The task.
+        task: String,
+        /// The task's kind.
+        expected: TaskKind,
+        /// The data's kind.
+        found: TaskKind,
+    },
+    /// What the reader of a program's own task says.
+    #[error(transparent)]
+    Reader(Box<dyn std::error::Error + Send + Sync>),
     /// A known task's files are not there.
     #[error("task `{task}` needs {}: give the folder that holds it with --data-dir", path.display())]
     Missing {
@@ -61,6 +84,11 @@ impl fmt::Display for FilePlace {
             None => write!(f, "{}", self.path.display()),
         }
     }
+}
+
+/// A hint at the known name that is nearest to a mistyped one.
+pub(crate) fn did_you_mean(nearest: &Option<String>) -> String {
+    nearest.as_ref().map(|nearest| format!(" (did you mean `{nearest}`?)")).unwrap_or_default()
 }
 
 pub(crate) fn content_error(path: &Path, line: impl Into<Option<usize>>, problem: impl Into<String>) -> DataError {

@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::source::{DataError, content_error, read_bytes};
+use crate::{
+    TaskData, TaskSource,
+    source::{DataError, content_error, read_bytes},
+};
 
 /// A question about a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +48,16 @@ impl SquadVersion {
             SquadVersion::V2 => "v2.0",
         };
         ["train", "dev"].map(|part| data.join("squad").join(format!("{part}-{version}.json")))
+    }
+}
+
+impl TaskSource for SquadVersion {
+    fn files(&self, data: &Path) -> Vec<PathBuf> {
+        SquadVersion::files(*self, data).into()
+    }
+
+    fn load(&self, _name: &str, data: &Path) -> Result<TaskData, DataError> {
+        Questions::load(*self, data).map(TaskData::Questions)
     }
 }
 
@@ -119,14 +132,12 @@ pub fn read_squad(path: &Path) -> Result<Vec<Question>, DataError> {
             let answers = if raw.is_impossible { Vec::new() } else { raw.answers };
             let answer = |answer: RawAnswer| {
                 let start = starts.get(answer.answer_start).copied().unwrap_or(context.len());
-                match context[start..].starts_with(&answer.text) {
-                    true => Ok(Answer { start, text: answer.text }),
-                    false => {
-                        let (id, at, text) = (&raw.id, answer.answer_start, &answer.text);
-                        let problem = format!("question {id}: `{text}` does not stand at character {at}");
-                        Err(content_error(path, None, problem))
-                    }
+                if !context[start..].starts_with(&answer.text) {
+                    let (id, at, text) = (&raw.id, answer.answer_start, &answer.text);
+                    let problem = format!("question {id}: `{text}` does not stand at character {at}");
+                    return Err(content_error(path, None, problem));
                 }
+                Ok(Answer { start, text: answer.text })
             };
             questions.push(Question {
                 answers: answers.into_iter().map(answer).collect::<Result<_, _>>()?,
@@ -136,8 +147,8 @@ pub fn read_squad(path: &Path) -> Result<Vec<Question>, DataError> {
             });
         }
     }
-    match questions.is_empty() {
-        true => Err(content_error(path, None, "the file has no questions")),
-        false => Ok(questions),
+    if questions.is_empty() {
+        return Err(content_error(path, None, "the file has no questions"));
     }
+    Ok(questions)
 }

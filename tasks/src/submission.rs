@@ -62,10 +62,10 @@ impl TestSet {
         for layout in same_folder.chain(diagnostic) {
             sets.extend(layout.test_set(data)?.filter(|set| !set.examples.is_empty()));
         }
-        match sets.is_empty() {
-            true => Err(SubmissionError::NoTest(task.to_owned())),
-            false => Ok(sets),
+        if sets.is_empty() {
+            return Err(SubmissionError::NoTest(task.to_owned()));
         }
+        Ok(sets)
     }
 
     /// Writes the server's file (`CoLA.tsv`, …) into `folder`: indices and predictions, classes by name.

@@ -1,15 +1,16 @@
 //! Texts as word pieces: made once, in parallel, and kept on disk by the hash of what they were made from.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use adapter_core::write_atomically;
+use adapter_core::{Container, Stored};
 use bert_backbone::{Encoded, Tokenizer, TokenizerError};
 use rayon::prelude::*;
-use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use safetensors::Dtype;
 
 use crate::Example;
 
@@ -59,8 +60,8 @@ impl Tokenised {
         start as usize..self.ends[i] as usize
     }
 
-    pub(crate) fn columns(&self) -> Vec<Column<'_>> {
-        vec![("ids", Values::U32(&self.ids)), ("types", Values::U8(&self.types)), ("ends", Values::U32(&self.ends))]
+    pub(crate) fn columns(&self) -> Vec<Column> {
+        vec![("ids", Stored::u32(&self.ids)), ("types", Stored::u8(&self.types)), ("ends", Stored::u32(&self.ends))]
     }
 
     pub(crate) fn from_columns(file: &CachedFile) -> Option<Self> {
@@ -136,7 +137,7 @@ impl TokenCache {
         &self,
         key: Key,
         read: impl Fn(&CachedFile) -> Option<T>,
-        columns: impl Fn(&T) -> Vec<Column<'_>>,
+        columns: impl Fn(&T) -> Vec<Column>,
         make: impl FnOnce() -> Result<T, TokeniseError>,
     ) -> Result<T, TokeniseError> {
         let Some(folder) = &self.folder else { return make() };
@@ -148,8 +149,8 @@ impl TokenCache {
         fs::create_dir_all(folder).map_err(|reason| TokeniseError::Cache { path: folder.clone(), reason })?;
         sweep(folder);
         let made = make()?;
-        let written = encode_columns(&columns(&made)).and_then(|bytes| write_atomically(&path, &bytes));
-        written.map_err(|reason| TokeniseError::Cache { path, reason })?;
+        let columns = columns(&made).into_iter().map(|(name, column)| (name.to_owned(), column)).collect();
+        FORM.write(&path, &(), &columns).map_err(|reason| TokeniseError::Cache { path, reason })?;
         Ok(made)
     }
 }
@@ -176,7 +177,7 @@ pub(crate) struct Key {
 
 impl Key {
     /// Raised when the meaning of a cache file changes.
-    const VERSION: u64 = 1;
+    const VERSION: u64 = 2;
 
     pub fn new(kind: &str, tokenizer: &Tokenizer, numbers: &[usize]) -> Result<Self, TokenizerError> {
         let mut hasher = blake3::Hasher::new();
@@ -206,74 +207,24 @@ impl Key {
 }
 
 /// A named column of a cache file.
-pub(crate) type Column<'a> = (&'static str, Values<'a>);
+pub(crate) type Column = (&'static str, Stored);
 
-/// The values of a column.
-pub(crate) enum Values<'a> {
-    U8(&'a [u8]),
-    U32(&'a [u32]),
-}
-
-impl Values<'_> {
-    fn bytes(&self) -> (Dtype, &[u8]) {
-        match self {
-            Values::U8(values) => (Dtype::U8, values),
-            Values::U32(values) => (Dtype::U32, bytemuck::cast_slice(values)),
-        }
-    }
-}
-
-const CHECKSUM: &str = "checksum";
-
-fn encode_columns(columns: &[Column<'_>]) -> io::Result<Vec<u8>> {
-    let views: Result<Vec<_>, _> = columns
-        .iter()
-        .map(|(name, values)| {
-            let (dtype, bytes) = values.bytes();
-            TensorView::new(dtype, vec![8 * bytes.len() / dtype.bitsize()], bytes).map(|view| (*name, view))
-        })
-        .collect();
-    let checksum = checksum(columns.iter().map(|(name, values)| (*name, values.bytes().1)));
-    let metadata = [(CHECKSUM.to_owned(), checksum)].into();
-    views.and_then(|views| safetensors::serialize(views, Some(metadata))).map_err(io::Error::other)
-}
-
-fn checksum<'a>(columns: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
-    let mut columns: Vec<_> = columns.collect();
-    columns.sort();
-    let mut hasher = blake3::Hasher::new();
-    for (name, bytes) in columns {
-        hasher.update(name.as_bytes()).update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
-    }
-    hasher.finalize().to_hex().to_string()
-}
+/// The form of a cache file.
+const FORM: Container = Container { key: "adapter_lab_tokens", version: 1 };
 
 /// A cache file, whole and unchanged.
-pub(crate) struct CachedFile {
-    bytes: Vec<u8>,
-}
+pub(crate) struct CachedFile(BTreeMap<String, Stored>);
 
 impl CachedFile {
     fn open(path: &Path) -> Option<Self> {
-        let bytes = fs::read(path).ok()?;
-        let (_, header) = SafeTensors::read_metadata(&bytes).ok()?;
-        let stored = SafeTensors::deserialize(&bytes).ok()?;
-        let found = checksum(stored.iter().map(|(name, view)| (name, view.data())));
-        let expected = header.metadata().as_ref()?.get(CHECKSUM)?;
-        (found == *expected).then_some(())?;
-        Some(Self { bytes })
+        FORM.read::<()>(path).ok().map(|((), columns)| Self(columns))
     }
 
     pub fn u32(&self, name: &str) -> Option<Vec<u32>> {
-        self.column(name, Dtype::U32).map(bytemuck::pod_collect_to_vec)
+        self.0.get(name)?.values(Dtype::U32)
     }
 
     pub fn u8(&self, name: &str) -> Option<Vec<u8>> {
-        self.column(name, Dtype::U8).map(<[u8]>::to_vec)
-    }
-
-    fn column(&self, name: &str, dtype: Dtype) -> Option<&[u8]> {
-        let view = SafeTensors::deserialize(&self.bytes).ok()?.tensor(name).ok()?;
-        (view.dtype() == dtype).then(|| view.data())
+        self.0.get(name)?.values(Dtype::U8)
     }
 }

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
+use adapter_core::Stored;
 use bert_backbone::{Encoded, Pieces, Tokenizer, TokenizerError};
 use rayon::prelude::*;
 
 use crate::{
     Question, SquadVersion,
-    tokenised::{CachedFile, Column, Key, TokenCache, TokeniseError, Tokenised, Values},
+    tokenised::{CachedFile, Column, Key, TokenCache, TokeniseError, Tokenised},
 };
 
 /// How texts longer than the network's input are divided.
@@ -84,11 +85,11 @@ impl Windows {
         self.offsets[self.tokens.range(i)][token] != [0, 0]
     }
 
-    fn columns(&self) -> Vec<Column<'_>> {
+    fn columns(&self) -> Vec<Column> {
         let mut columns = self.tokens.columns();
-        columns.push(("questions", Values::U32(&self.questions)));
-        columns.push(("offsets", Values::U32(self.offsets.as_flattened())));
-        columns.push(("targets", Values::U32(self.targets.as_flattened())));
+        columns.push(("questions", Stored::u32(&self.questions)));
+        columns.push(("offsets", Stored::u32(self.offsets.as_flattened())));
+        columns.push(("targets", Stored::u32(self.targets.as_flattened())));
         columns
     }
 

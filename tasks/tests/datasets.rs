@@ -3,7 +3,7 @@
 use std::{fs, io::Write, path::Path};
 
 use rstest::rstest;
-use tasks::{Dataset, Example, FileTask, Target, Task, TaskData, TaskKind, majority_accuracy, tasks};
+use tasks::{Dataset, Example, FileTask, Target, TaskData, TaskKind, Tasks, majority_accuracy};
 use tempfile::TempDir;
 
 fn write(root: &Path, file: &str, contents: impl AsRef<[u8]>) {
@@ -13,14 +13,14 @@ fn write(root: &Path, file: &str, contents: impl AsRef<[u8]>) {
 }
 
 fn load(root: &TempDir, task: &str) -> Dataset {
-    match Task::find(task).unwrap().load(root.path()).unwrap() {
+    match Tasks::paper().find(task).unwrap().load(root.path()).unwrap() {
         TaskData::Texts(dataset) => dataset,
         TaskData::Questions(_) => panic!("{task} has texts"),
     }
 }
 
 fn error(root: &TempDir, task: &str) -> String {
-    Task::find(task).unwrap().load(root.path()).unwrap_err().to_string()
+    Tasks::paper().find(task).unwrap().load(root.path()).unwrap_err().to_string()
 }
 
 fn example(id: &str, text: &str, pair: Option<&str>, target: Option<Target>) -> Example {
@@ -191,10 +191,10 @@ fn news_that_is_already_divided_is_taken_as_it_is() {
 #[test]
 fn a_task_without_its_files_names_the_one_that_is_missing() {
     let root = tempfile::tempdir().unwrap();
-    for task in tasks().into_iter().filter(Task::needs_data) {
+    for task in Tasks::paper().iter().filter(|task| task.needs_data()) {
         assert!(!task.is_present(root.path()));
-        let error = error(&root, task.name);
-        assert!(error.contains(task.name) && error.contains("--data-dir"), "{error}");
+        let error = error(&root, &task.name);
+        assert!(error.contains(&task.name) && error.contains("--data-dir"), "{error}");
     }
 }
 

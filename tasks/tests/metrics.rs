@@ -1,8 +1,12 @@
 //! Metrics agree with scikit-learn, scipy, torchmetrics and transformers; the golden values are made by
 //! `golden/make_metrics.py`.
 
+use rstest::rstest;
 use serde::Deserialize;
-use tasks::{ConfusionMatrix, pearson, score_answer, spearman};
+use tasks::{
+    Answer as Gold, ConfusionMatrix, Example, Metric, Metrics, Prediction, Question, Target, TaskKind, evaluate,
+    pearson, score_answer, spearman,
+};
 
 #[derive(Deserialize)]
 struct Golden {
@@ -90,4 +94,105 @@ fn nothing_to_score_scores_zero() {
     assert_eq!([pearson(&[], &[]), spearman(&[], &[]), pearson(&[1.0], &[2.0])], [0.0; 3]);
     assert_eq!(score_answer("", &[]), (1.0, 1.0), "no answer is right where there is none");
     assert_eq!(score_answer("something", &[]), (0.0, 0.0));
+}
+
+/// Examples with the classes `gold`, and predictions of `predicted`.
+fn classified(predicted: &[usize], gold: &[usize]) -> (Vec<Prediction>, Vec<Example>) {
+    let predictions = predicted.iter().map(|&class| Prediction::Class(class, vec![])).collect();
+    (predictions, gold.iter().map(|&class| Example::new("", Target::Class(class))).collect())
+}
+
+#[test]
+fn evaluation_gives_the_same_numbers_bit_for_bit() {
+    for case in golden().classification {
+        let (predictions, examples) = classified(&case.predicted, &case.gold);
+        let scores = evaluate(TaskKind::Classification, case.classes, &predictions, &examples);
+        let matrix = ConfusionMatrix::new(&case.predicted, &case.gold, case.classes);
+        let mut expected =
+            vec![("accuracy", matrix.accuracy()), ("macro_f1", matrix.macro_f1()), ("matthews", matrix.matthews())];
+        if case.classes == 2 {
+            expected.insert(1, ("f1", matrix.f1(1)));
+        }
+        let found: Vec<_> = scores.iter().map(|(name, score)| (name.as_str(), score.to_bits())).collect();
+        assert_eq!(found, expected.iter().map(|(name, score)| (*name, score.to_bits())).collect::<Vec<_>>());
+    }
+    for case in golden().correlation {
+        let single = |values: &[f64]| values.iter().map(|&x| x as f32).collect::<Vec<_>>();
+        let double = |values: &[f32]| values.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
+        let (a, b) = (single(&case.a), single(&case.b));
+        let predictions: Vec<_> = a.iter().map(|&score| Prediction::Score(score)).collect();
+        let examples: Vec<_> = b.iter().map(|&score| Example::new("", Target::Score(score))).collect();
+        let scores = evaluate(TaskKind::Regression, 0, &predictions, &examples);
+        let (a, b) = (double(&a), double(&b));
+        assert_eq!([scores["pearson"], scores["spearman"]], [pearson(&a, &b), spearman(&a, &b)]);
+        assert_eq!(scores.len(), 2);
+    }
+}
+
+#[test]
+fn a_metric_of_ones_own_is_computed_beside_the_built_in_ones() {
+    let mut metrics = Metrics::default();
+    let share_of_zeros = |judged: &tasks::Judged<'_>| {
+        let zeros = judged.predictions.iter().filter(|prediction| matches!(prediction, Prediction::Class(0, _)));
+        zeros.count() as f64 / judged.targets.len() as f64
+    };
+    metrics.add(Metric::new("zeros", TaskKind::Classification, share_of_zeros)).unwrap();
+    metrics.add(Metric::new("threes", TaskKind::Classification, |_| 3.0).for_classes(3)).unwrap();
+    let (predictions, mut examples) = classified(&[0, 1, 0, 0], &[0, 1, 1, 0]);
+    // Without a target, an example is not judged.
+    examples[3].target = None;
+    let scores = metrics.evaluate(TaskKind::Classification, 2, &predictions, &examples);
+    let mut expected = evaluate(TaskKind::Classification, 2, &predictions, &examples);
+    expected.insert("zeros".to_owned(), 2.0 / 3.0);
+    assert_eq!(scores, expected);
+    assert_eq!(metrics.evaluate(TaskKind::Classification, 3, &predictions, &examples)["threes"], 3.0);
+    let numbers = metrics.evaluate(TaskKind::Regression, 0, &[], &[]);
+    assert_eq!(numbers.keys().collect::<Vec<_>>(), ["pearson", "spearman"]);
+}
+
+#[test]
+fn an_own_metric_of_answers_is_the_mean_over_questions() {
+    let mut metrics = Metrics::default();
+    metrics.add(Metric::answers("first", |answer, golds| f64::from(golds.first() == Some(&answer)))).unwrap();
+    let question = |gold: &str| Question {
+        id: String::new(),
+        question: String::new(),
+        context: gold.into(),
+        answers: vec![Gold { start: 0, text: gold.to_owned() }],
+    };
+    let answers = ["the cat".to_owned(), "dog".to_owned()];
+    let scores = metrics.evaluate_answers(&answers, &[question("Cat"), question("dog")]);
+    assert_eq!([scores["exact_match"], scores["answer_f1"], scores["first"]], [1.0, 1.0, 0.5]);
+}
+
+#[rstest]
+#[case::taken(Metric::new("f1", TaskKind::Regression, |_| 0.0), "there is a metric `f1` already")]
+#[case::unnamed(Metric::new("", TaskKind::Regression, |_| 0.0), "needs a name")]
+#[case::span(Metric::new("x", TaskKind::Span, |_| 0.0), "`Metric::answers`")]
+#[case::both(Metric::answers("x", |_, _| 0.0).also(TaskKind::Regression), "`Metric::answers`")]
+fn a_metric_that_cannot_be_added_is_explained(#[case] metric: Metric, #[case] message: &str) {
+    let mut metrics = Metrics::default();
+    let error = metrics.add(metric).unwrap_err().to_string();
+    assert!(error.contains(message), "{error}");
+    assert_eq!(metrics.names().count(), 8);
+}
+
+#[test]
+fn an_unknown_metric_gets_the_nearest() {
+    let metrics = Metrics::default();
+    assert_eq!(metrics.find("matthews").unwrap().name(), "matthews");
+    let message = |name| metrics.find(name).unwrap_err().to_string();
+    assert_eq!(message("mathews"), "unknown metric `mathews` (did you mean `matthews`?)");
+    assert_eq!(message("bleu-of-translation"), "unknown metric `bleu-of-translation`");
+}
+
+#[test]
+fn every_kind_has_the_metric_it_is_judged_by() {
+    for kind in [TaskKind::Classification, TaskKind::Regression, TaskKind::MultiLabel, TaskKind::Span] {
+        assert!(Metrics::default().find(kind.metric()).unwrap().applies_to(kind, 5));
+    }
+    for task in &tasks::Tasks::paper() {
+        let classes = task.classes.unwrap_or_default();
+        assert!(Metrics::default().find(&task.metric).unwrap().applies_to(task.kind, classes), "{task:?}");
+    }
 }

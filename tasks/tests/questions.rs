@@ -6,8 +6,8 @@ use bert_backbone::{RandomCheckpoint, Tokenizer};
 use burn::tensor::Device;
 use rstest::rstest;
 use tasks::{
-    Answer, AnswerConfig, Metric, Question, SquadVersion, TokenCache, WindowConfig, Windows, best_answers,
-    evaluate_answers, read_squad,
+    Answer, AnswerConfig, Question, SquadVersion, TokenCache, WindowConfig, Windows, best_answers, evaluate_answers,
+    read_squad,
 };
 
 fn tokenizer() -> Tokenizer {
@@ -133,7 +133,7 @@ fn the_best_answer_comes_from_the_best_window() {
     let (first, last) = windows.target(best);
     let answers = best_answers(&questions, &windows, &scores(&windows, best, first, last), AnswerConfig::default());
     assert_eq!(answers, ["dog"]);
-    assert_eq!(evaluate_answers(&answers, &questions)[&Metric::ExactMatch], 1.0);
+    assert_eq!(evaluate_answers(&answers, &questions)["exact_match"], 1.0);
 }
 
 #[rstest]

@@ -2,13 +2,14 @@
 
 use std::{fs, path::Path};
 
-use adapter_core::{
-    Adapter, AdapterConfig, DropoutKey, Init, InnerNorm, ParamCount, TaskFile, TaskFileError, TaskInfo, Tuning,
-};
+mod support;
+
+use adapter_core::{Adapter, AdapterConfig, DropoutKey, Init, InnerNorm, TaskFile, TaskFileError, TaskInfo};
 use bert_backbone::{Backbone, PackedBatch, RandomCheckpoint};
 use burn::{module::Module, tensor::Device};
 use rstest::rstest;
 use safetensors::SafeTensors;
+use support::Tuning;
 use tasks::{Head, HeadInput, ModelError, TaskKind, TaskModel};
 use tempfile::TempDir;
 
@@ -39,7 +40,7 @@ fn model(backbone: &Backbone, tuning: Tuning, adapter: &AdapterConfig, seed: u64
 
 /// As training would leave it: every trained tensor and statistic moved.
 fn trained(model: Model, tuning: Tuning) -> Model {
-    let names: Vec<_> = tuning.trained(&model).into_iter().map(|tensor| tensor.name).collect();
+    let names: Vec<_> = tuning.select(&model).trained.into_iter().map(|tensor| tensor.name).collect();
     adapter_core::replace_values(model, |tensor| {
         let moved = names.contains(&tensor.name) || tensor.name.contains("running_");
         moved.then(|| (0..tensor.elements()).map(|i| 0.5 + 0.1 * (i as f32).sin()).collect())
@@ -51,11 +52,12 @@ fn info(backbone: &Backbone, tuning: Tuning, adapter: &AdapterConfig) -> TaskInf
         task: "colours".to_owned(),
         kind: TaskKind::Classification.to_string(),
         labels: ["red", "green", "blue"].map(str::to_owned).to_vec(),
+        pairs: Some(false),
         head: HeadInput::Cls.to_string(),
         max_length: 32,
-        tuning,
-        adapter: (tuning == Tuning::Adapters).then(|| adapter.clone()),
+        method: tuning.info(adapter),
         backbone: backbone.id(),
+        origin: Default::default(),
     }
 }
 
@@ -71,32 +73,25 @@ fn predict(model: &Model, backbone: &Backbone) -> Vec<f32> {
 fn saved(tuning: Tuning, norm: InnerNorm) -> (TempDir, Backbone, Model) {
     let (folder, backbone, adapter) = (tempfile::tempdir().unwrap(), backbone(0), adapter(norm));
     let model = trained(model(&backbone, tuning, &adapter, 1), tuning);
-    let file = TaskFile::from_model(&model, info(&backbone, tuning, &adapter));
+    let file = TaskFile::from_model(&model, &tuning.select(&model), info(&backbone, tuning, &adapter));
     file.write(&folder.path().join("v.safetensors")).unwrap();
     (folder, backbone, model)
 }
 
 #[rstest]
 fn saving_and_loading_predicts_bit_for_bit(
-    #[values(
-        Tuning::Adapters,
-        Tuning::FullFineTuning,
-        Tuning::TopLayers(2),
-        Tuning::LayerNormOnly,
-        Tuning::HeadOnly,
-        Tuning::BiasOnly
-    )]
+    #[values(Tuning::Adapters, Tuning::Full, Tuning::TopLayers(2), Tuning::LayerNorm, Tuning::Head, Tuning::Bias)]
     tuning: Tuning,
     #[values(InnerNorm::None, InnerNorm::Batch)] norm: InnerNorm,
 ) {
     let (folder, first, original) = saved(tuning, norm);
     let fresh = backbone(0);
     let file = TaskFile::read(&folder.path().join("v.safetensors")).unwrap();
-    assert_eq!(file.info.adapter, info(&first, tuning, &adapter(norm)).adapter);
+    assert_eq!(file.info.method, info(&first, tuning, &adapter(norm)).method);
     assert_eq!(file.info.labels, ["red", "green", "blue"]);
     let untrained = model(&fresh, tuning, &adapter(norm), 2);
     assert_ne!(predict(&untrained, &fresh), predict(&original, &first));
-    let loaded = TaskModel::load(&fresh, file, &Device::flex()).unwrap();
+    let loaded = tuning.load(&adapter(norm), &fresh, file).unwrap();
     assert_eq!(predict(&loaded, &fresh), predict(&original, &first));
 }
 
@@ -114,22 +109,24 @@ fn running_statistics_are_saved_as_of_the_last_step_and_loaded_into_one_model_al
         trained.forward(&batch.with_dropout(DropoutKey { seed: 0, step }));
     }
     let info = info(&backbone, Tuning::Adapters, &adapter);
-    let file = TaskFile::from_model(&trained, info.clone());
-    assert_eq!(file, TaskFile::from_model(&trained.valid(), info.clone()));
-    assert_ne!(file, TaskFile::from_model(&start, info.clone()), "the statistics moved");
+    let selection = Tuning::Adapters.select(&trained);
+    let taken = |model: &Model| TaskFile::from_model(model, &selection, info.clone());
+    let file = taken(&trained);
+    assert_eq!(file, taken(&trained.valid()));
+    assert_ne!(file, taken(&start), "the statistics moved");
 
     let clone = start.clone();
-    let before = TaskFile::from_model(&start, info.clone());
-    let loaded = file.clone().apply(clone, &backbone.id()).unwrap();
-    assert_eq!(TaskFile::from_model(&loaded, info.clone()), file);
-    assert_eq!(TaskFile::from_model(&start, info), before, "other clones keep their own");
+    let before = taken(&start);
+    let loaded = file.clone().apply(clone, &selection, &backbone.id()).unwrap();
+    assert_eq!(taken(&loaded), file);
+    assert_eq!(taken(&start), before, "other clones keep their own");
 }
 
 #[rstest]
 #[case(Tuning::Adapters, InnerNorm::None, 0)]
 #[case(Tuning::Adapters, InnerNorm::Batch, 3 * 2 * 2 * 8)]
 #[case(Tuning::TopLayers(1), InnerNorm::None, 0)]
-#[case(Tuning::HeadOnly, InnerNorm::None, 0)]
+#[case(Tuning::Head, InnerNorm::None, 0)]
 fn the_file_holds_v_and_nothing_else(#[case] tuning: Tuning, #[case] norm: InnerNorm, #[case] statistics: usize) {
     let (folder, _, model) = saved(tuning, norm);
     let bytes = fs::read(folder.path().join("v.safetensors")).unwrap();
@@ -137,7 +134,7 @@ fn the_file_holds_v_and_nothing_else(#[case] tuning: Tuning, #[case] norm: Inner
     let entries = metadata.metadata().as_ref().unwrap();
     // Quotes of the nested document are escaped in the header.
     let escaped: usize = entries.iter().map(|(k, v)| k.len() + v.len() + v.matches('"').count() + 10).sum();
-    let trained = ParamCount::of(&model, tuning).trained;
+    let trained = tuning.count(&model).trained;
     assert_eq!(metadata.data_len(), 4 * (trained + statistics));
     assert_eq!(bytes.len(), 8 + header + metadata.data_len());
     let per_tensor = (header - escaped) as f64 / metadata.tensors().len() as f64;
@@ -157,8 +154,8 @@ fn the_file_holds_v_and_nothing_else(#[case] tuning: Tuning, #[case] norm: Inner
 #[case::flipped_header_name(|path: &Path| flip(path, "head.bias", 6), "do not match their checksum")]
 #[case::flipped_header_metadata(|path: &Path| flip(path, "colours", 2), "do not match their checksum")]
 #[case::flipped_data(|path: &Path| edit(path, |bytes| *bytes.last_mut().unwrap() ^= 1), "do not match their checksum")]
-#[case::newer(|path: &Path| replace(path, r#"\"version\":1"#, r#"\"version\":9"#), "format version 9")]
-#[case::stranger(|path: &Path| replace(path, "adapter_lab", "another_lab"), "no per-task metadata")]
+#[case::newer(|path: &Path| replace(path, r#"\"version\":2"#, r#"\"version\":9"#), "format version 9")]
+#[case::stranger(|path: &Path| replace(path, "adapter_lab", "another_lab"), "was not written by this program")]
 fn a_file_that_is_not_whole_has_its_own_message(#[case] harm: fn(&Path), #[case] message: &str) {
     let (folder, ..) = saved(Tuning::Adapters, InnerNorm::None);
     let path = folder.path().join("v.safetensors");
@@ -169,7 +166,7 @@ fn a_file_that_is_not_whole_has_its_own_message(#[case] harm: fn(&Path), #[case]
 
 #[test]
 fn a_flipped_bit_in_any_byte_is_noticed_or_changes_nothing() {
-    let (folder, ..) = saved(Tuning::HeadOnly, InnerNorm::None);
+    let (folder, ..) = saved(Tuning::Head, InnerNorm::None);
     let path = folder.path().join("v.safetensors");
     let whole = fs::read(&path).unwrap();
     let original = TaskFile::read(&path).unwrap();
@@ -189,11 +186,12 @@ fn another_backbone_is_refused() {
     let (folder, ..) = saved(Tuning::Adapters, InnerNorm::None);
     let other = backbone(7);
     let file = TaskFile::read(&folder.path().join("v.safetensors")).unwrap();
-    let error = TaskModel::load(&other, file.clone(), &Device::flex()).unwrap_err();
+    let error = Tuning::Adapters.load(&adapter(InnerNorm::None), &other, file.clone()).unwrap_err();
     assert!(matches!(error, ModelError::File(TaskFileError::OtherBackbone { .. })), "{error}");
     assert!(error.to_string().contains("were trained on backbone"), "{error}");
     let model = model(&other, Tuning::Adapters, &adapter(InnerNorm::None), 0);
-    assert!(file.apply(model, &other.id()).is_err(), "there is no way round the check");
+    let selection = Tuning::Adapters.select(&model);
+    assert!(file.apply(model, &selection, &other.id()).is_err(), "there is no way round the check");
 }
 
 #[rstest]
@@ -201,19 +199,19 @@ fn another_backbone_is_refused() {
 #[case::kind(|info: &mut TaskInfo| info.kind = "regression".to_owned(), "a regression head")]
 #[case::span(|info: &mut TaskInfo| info.kind = "span".to_owned(), "a span head on cls")]
 #[case::unknown_kind(|info: &mut TaskInfo| info.kind = "poem".to_owned(), "unknown kind of task `poem`")]
-#[case::unknown_head(|info: &mut TaskInfo| info.head = "tail".to_owned(), "unknown head input `tail`")]
+#[case::unknown_head(|info: &mut TaskInfo| info.head = "tail".to_owned(), "unknown head `tail`")]
 fn a_file_at_odds_with_itself_is_refused(#[case] change: fn(&mut TaskInfo), #[case] message: &str) {
     let (folder, backbone, _) = saved(Tuning::Adapters, InnerNorm::None);
     let mut file = TaskFile::read(&folder.path().join("v.safetensors")).unwrap();
     change(&mut file.info);
-    let error = TaskModel::load(&backbone, file, &Device::flex()).unwrap_err().to_string();
+    let error = Tuning::Adapters.load(&adapter(InnerNorm::None), &backbone, file).unwrap_err().to_string();
     assert!(error.contains(message), "{error}");
 }
 
 #[rstest]
 #[case::shape(Tuning::Adapters, 9, 3, "has shape [8] in the file and [9] in the model")]
 #[case::classes(Tuning::Adapters, 8, 4, "tensor `head.bias` has shape [3]")]
-#[case::tensors(Tuning::LayerNormOnly, 8, 3, "unknown to the model")]
+#[case::tensors(Tuning::LayerNorm, 8, 3, "unknown to the model")]
 fn a_model_of_another_shape_is_refused(
     #[case] tuning: Tuning,
     #[case] size: usize,
@@ -229,7 +227,8 @@ fn a_model_of_another_shape_is_refused(
     });
     let model = TaskModel::new(bert, Head::new(32, classes, HeadInput::Cls, init, &device)).unwrap();
     let file = TaskFile::read(&folder.path().join("v.safetensors")).unwrap();
-    let error = file.apply(model, &backbone.id()).unwrap_err().to_string();
+    let selection = Tuning::Adapters.select(&model);
+    let error = file.apply(model, &selection, &backbone.id()).unwrap_err().to_string();
     assert!(error.contains(message), "{error}");
 }
 

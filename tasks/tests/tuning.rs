@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+mod support;
+
 use adapter_core::{
-    Adapter, AdapterConfig, DropoutKey, Init, InnerNorm, ParamCount, TensorInfo, TensorVisitor, Tuning, tensors,
-    visit_gradients, visit_values, walk,
+    Adapter, AdapterConfig, DropoutKey, Init, InnerNorm, TensorInfo, TensorVisitor, tensors, visit_gradients,
+    visit_values, walk,
 };
 use bert_backbone::{Bert, BertConfig, Encoded, PackedBatch};
 use burn::{
@@ -12,6 +14,7 @@ use burn::{
     tensor::{Device, Tensor},
 };
 use rstest::rstest;
+use support::Tuning;
 use tasks::{Head, HeadInput, TaskModel};
 
 const LAYERS: usize = 3;
@@ -43,11 +46,11 @@ fn expected(tuning: Tuning, name: &str, pooler: bool) -> bool {
     }
     match tuning {
         Tuning::Adapters => name.contains(".insertion.") || layer_norm,
-        Tuning::FullFineTuning => true,
+        Tuning::Full => true,
         Tuning::TopLayers(k) => (LAYERS - k..LAYERS).any(in_layer) || name.contains("pooler"),
-        Tuning::LayerNormOnly => layer_norm,
-        Tuning::HeadOnly => false,
-        Tuning::BiasOnly => name.ends_with(".bias") && !name.contains(".insertion."),
+        Tuning::LayerNorm => layer_norm,
+        Tuning::Head => false,
+        Tuning::Bias => name.ends_with(".bias") && !name.contains(".insertion."),
     }
 }
 
@@ -55,12 +58,12 @@ fn expected(tuning: Tuning, name: &str, pooler: bool) -> bool {
 fn gradients_reach_exactly_what_the_tuning_selects(
     #[values(
         Tuning::Adapters,
-        Tuning::FullFineTuning,
+        Tuning::Full,
         Tuning::TopLayers(1),
         Tuning::TopLayers(3),
-        Tuning::LayerNormOnly,
-        Tuning::HeadOnly,
-        Tuning::BiasOnly
+        Tuning::LayerNorm,
+        Tuning::Head,
+        Tuning::Bias
     )]
     tuning: Tuning,
     #[values(HeadInput::Cls, HeadInput::Pooler)] head: HeadInput,
@@ -68,14 +71,15 @@ fn gradients_reach_exactly_what_the_tuning_selects(
 ) {
     let device = Device::flex().autodiff();
     let adapter = (tuning == Tuning::Adapters).then(|| AdapterConfig { norm, depth: 2, ..adapter() });
-    let model = tuning.apply(model(adapter, head, &device));
+    let model = model(adapter, head, &device);
+    let model = tuning.select(&model).apply(model);
     let wanted: BTreeSet<String> = tensors(&model)
         .into_iter()
         .map(|tensor| tensor.name)
         .filter(|name| expected(tuning, name, head == HeadInput::Pooler))
         .collect();
 
-    let selected: BTreeSet<String> = tuning.trained(&model).into_iter().map(|tensor| tensor.name).collect();
+    let selected: BTreeSet<String> = tuning.select(&model).trained.into_iter().map(|tensor| tensor.name).collect();
     assert_eq!(selected, wanted);
 
     let sequence = |length: u32| Encoded {
@@ -97,8 +101,8 @@ fn gradients_reach_exactly_what_the_tuning_selects(
 fn a_tuning_leaves_other_clones_of_the_backbone_alone() {
     let device = Device::flex().autodiff();
     let shared = model(None, HeadInput::Cls, &device);
-    let head_only = Tuning::HeadOnly.apply(shared.clone());
-    let full = Tuning::FullFineTuning.apply(shared.clone());
+    let head_only = Tuning::Head.select(&shared).apply(shared.clone());
+    let full = Tuning::Full.select(&shared).apply(shared.clone());
     struct Count(usize);
     impl TensorVisitor for Count {
         fn visit<const D: usize>(&mut self, _: TensorInfo, param: &Param<Tensor<D>>) {
@@ -117,9 +121,9 @@ fn a_tuning_leaves_other_clones_of_the_backbone_alone() {
 #[rstest]
 #[case(Tuning::Adapters, Some(64), 2, &[("adapters", 2_379_264), ("layer_norms", 38_400), ("head", 1_538)])]
 #[case(Tuning::TopLayers(1), None, 2, &[("top_layers", 7_087_872), ("head", 1_538)])]
-#[case(Tuning::LayerNormOnly, None, 2, &[("layer_norms", 38_400), ("head", 1_538)])]
-#[case(Tuning::FullFineTuning, None, 2, &[("backbone", 108_891_648), ("head", 1_538)])]
-#[case(Tuning::HeadOnly, None, 2, &[("head", 1_538)])]
+#[case(Tuning::LayerNorm, None, 2, &[("layer_norms", 38_400), ("head", 1_538)])]
+#[case(Tuning::Full, None, 2, &[("backbone", 108_891_648), ("head", 1_538)])]
+#[case(Tuning::Head, None, 2, &[("head", 1_538)])]
 fn bert_base_is_counted_from_its_tensors(
     #[case] tuning: Tuning,
     #[case] size: Option<usize>,
@@ -132,7 +136,7 @@ fn bert_base_is_counted_from_its_tensors(
     let bert = Bert::random(&config, init, &device).unwrap();
     let bert = bert.insert(|place| adapter.as_ref().and_then(|adapter| adapter.init(place, 768, init, &device)));
     let model = TaskModel::new(bert, Head::new(768, classes, HeadInput::Cls, init, &device)).unwrap();
-    let count = ParamCount::of(&model, tuning);
+    let count = tuning.count(&model);
     assert_eq!(count.backbone, 109_482_240);
     assert_eq!(count.groups, groups.iter().map(|&(name, n)| (name.to_owned(), n)).collect());
     assert_eq!(count.trained, groups.iter().map(|(_, n)| n).sum::<usize>());
@@ -141,11 +145,11 @@ fn bert_base_is_counted_from_its_tensors(
 #[rstest]
 fn counts_are_those_of_the_values_that_exist(#[values(InnerNorm::None, InnerNorm::Batch)] norm: InnerNorm) {
     let model = model(Some(AdapterConfig { norm, ..adapter() }), HeadInput::Cls, &Device::flex());
-    for tuning in [Tuning::Adapters, Tuning::FullFineTuning, Tuning::TopLayers(2), Tuning::BiasOnly] {
-        let names: BTreeSet<_> = tuning.trained(&model).into_iter().map(|tensor| tensor.name).collect();
+    for tuning in [Tuning::Adapters, Tuning::Full, Tuning::TopLayers(2), Tuning::Bias] {
+        let names: BTreeSet<_> = tuning.select(&model).trained.into_iter().map(|tensor| tensor.name).collect();
         let mut values = 0;
         visit_values(&model, |name| names.contains(name), |_, data| values += data.len());
-        assert_eq!(ParamCount::of(&model, tuning).trained, values);
+        assert_eq!(tuning.count(&model).trained, values);
     }
 }
 
@@ -161,7 +165,7 @@ fn totals_for_nine_tasks_are_the_papers() {
             _ => None,
         });
         let head = Head::new(1024, 3, HeadInput::Cls, init, &device);
-        ParamCount::of(&TaskModel::new(bert, head).unwrap(), tuning)
+        tuning.count(&TaskModel::new(bert, head).unwrap())
     };
     let adapters = count(Tuning::Adapters);
     assert_eq!(adapters.groups["adapters"], 6_343_680);
@@ -170,7 +174,7 @@ fn totals_for_nine_tasks_are_the_papers() {
     assert_eq!(adapters.backbone, 335_141_888);
     assert!((adapters.percent() - 1.9).abs() < 0.05);
     assert!((adapters.multiple_for(9) - 1.2).abs() < 0.05);
-    assert!((count(Tuning::FullFineTuning).multiple_for(9) - 9.0).abs() < 0.01);
+    assert!((count(Tuning::Full).multiple_for(9) - 9.0).abs() < 0.01);
 }
 
 #[test]

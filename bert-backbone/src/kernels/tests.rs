@@ -142,6 +142,11 @@ fn assert_close(fast: &[(String, Vec<f32>)], plain: &[(String, Vec<f32>)]) {
     }
 }
 
+/// Where the attention sub-layer's insertion would stand.
+fn at(batch: &PackedBatch) -> At<'_> {
+    At::new(Place::new(0, Site::Attention), batch.boundaries()).with_dropout(batch.dropout)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -151,10 +156,10 @@ proptest! {
         let (layer, batch) = (shape.layer(&device), shape.batch(&device));
         let x = shape.x(&device);
         let attention = &layer.attention;
-        let fast = attention.forward(x.clone(), kernels::Rows::All(batch.tokens()), &batch, 0);
+        let fast = attention.forward(x.clone(), kernels::Rows::All(batch.tokens()), &batch, &at(&batch));
         let fast = everything(attention, x, fast);
         let x = shape.x(&device);
-        let plain = attention.composed(x.clone(), kernels::Rows::All(batch.tokens()), &batch, 0);
+        let plain = attention.composed(x.clone(), kernels::Rows::All(batch.tokens()), &batch, &at(&batch));
         assert_close(&fast, &everything(attention, x, plain));
     }
 
@@ -164,9 +169,9 @@ proptest! {
         let (layer, batch) = (shape.layer(&device), shape.batch(&device));
         let (attention, rows) = (&layer.attention, kernels::Rows::First(batch.shared_boundaries()));
         let x = shape.x(&device);
-        let fast = everything(attention, x.clone(), attention.forward(x, rows.clone(), &batch, 0));
+        let fast = everything(attention, x.clone(), attention.forward(x, rows.clone(), &batch, &at(&batch)));
         let x = shape.x(&device);
-        let plain = everything(attention, x.clone(), attention.composed(x, rows, &batch, 0));
+        let plain = everything(attention, x.clone(), attention.composed(x, rows, &batch, &at(&batch)));
         assert_close(&fast, &plain);
     }
 
@@ -185,7 +190,7 @@ proptest! {
     fn feed_forward(shape in shapes()) {
         let device = Device::flex().autodiff();
         let (layer, batch) = (shape.layer(&device), shape.batch(&device));
-        let at = At { place: PLACE, boundaries: batch.boundaries(), dropout: batch.dropout };
+        let at = At::new(PLACE, batch.boundaries()).with_dropout(batch.dropout);
         let x = shape.x(&device);
         let fast = layer.feed_forward(x.clone(), kernels::Rows::All(batch.tokens()), &at);
         let fast = everything(&layer, x, fast);
@@ -201,10 +206,10 @@ proptest! {
     fn adapter_residual_and_normalisation(shape in shapes()) {
         let device = Device::flex().autodiff();
         let (layer, batch) = (shape.layer(&device), shape.batch(&device));
-        let at = At { place: PLACE, boundaries: batch.boundaries(), dropout: batch.dropout };
+        let at = At::new(PLACE, batch.boundaries()).with_dropout(batch.dropout);
         let input = random("input", [batch.tokens(), shape.width], 1, &device);
         let x = shape.x(&device);
-        let fast = everything(&layer, x.clone(), layer.output.close(x, input.clone(), &at));
+        let fast = everything(&layer, x.clone(), layer.output.forward(x, input.clone(), &at));
         let x = shape.x(&device);
         let inserted = layer.output.insertion.forward(x.clone(), input.clone(), &at);
         let plain = layer.output.LayerNorm.forward(inserted + input);

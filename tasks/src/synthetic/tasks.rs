@@ -1,5 +1,7 @@
 //! The tasks over the language.
 
+use std::path::Path;
+
 use super::{
     dice::Dice,
     makers::{
@@ -7,7 +9,7 @@ use super::{
         similarity, spam, topic,
     },
 };
-use crate::{Dataset, Example, Metric, Questions, SquadVersion, Target, TaskData, TaskKind};
+use crate::{DataError, Dataset, Example, Questions, SquadVersion, Target, TaskData, TaskKind, TaskSource};
 
 /// A task over the synthetic language.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +18,8 @@ pub struct Synthetic {
     pub stands_for: &'static str,
     /// What it asks for.
     pub kind: TaskKind,
-    /// The metric it is judged by.
-    pub metric: Metric,
+    /// The name of the metric it is judged by.
+    pub metric: &'static str,
     /// The names of its classes.
     pub labels: &'static [&'static str],
     /// Training, validation and test examples.
@@ -41,23 +43,11 @@ const fn glue(
     train: usize,
     make: Maker,
 ) -> Synthetic {
-    let metric = match kind {
-        TaskKind::Regression => Metric::Spearman,
-        _ => Metric::Accuracy,
-    };
-    Synthetic { stands_for, kind, metric, labels, sizes: [train, 400, 0], noise: 3, make }
+    Synthetic { stands_for, kind, metric: kind.metric(), labels, sizes: [train, 400, 0], noise: 3, make }
 }
 
 const fn additional(stands_for: &'static str, labels: &'static [&'static str], make: Maker) -> Synthetic {
-    Synthetic {
-        stands_for,
-        kind: TaskKind::Classification,
-        metric: Metric::Accuracy,
-        labels,
-        sizes: [1200, 300, 300],
-        noise: 5,
-        make,
-    }
+    Synthetic { stands_for, kind: CLASS, metric: CLASS.metric(), labels, sizes: [1200, 300, 300], noise: 5, make }
 }
 
 const YES: &[&str] = &["no", "yes"];
@@ -88,7 +78,7 @@ pub const TASKS: [(&str, Synthetic); 12] = [
         Synthetic {
             stands_for: "squad",
             kind: TaskKind::Span,
-            metric: Metric::AnswerF1,
+            metric: TaskKind::Span.metric(),
             labels: &[],
             sizes: [1600, 300, 0],
             noise: 0,
@@ -96,6 +86,12 @@ pub const TASKS: [(&str, Synthetic); 12] = [
         },
     ),
 ];
+
+impl TaskSource for Synthetic {
+    fn load(&self, name: &str, _data: &Path) -> Result<TaskData, DataError> {
+        Ok(Synthetic::load(self, name))
+    }
+}
 
 impl Synthetic {
     /// Makes the examples of the task called `name`.

@@ -1,18 +1,59 @@
 //! A task made ready for a backbone: word pieces, targets, and how outputs are judged.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use adapter_core::Insertion;
 use bert_backbone::{BatchError, BertConfig, Tokenizer};
 use burn::tensor::{Device, Tensor};
 
 use crate::{
-    AnswerConfig, Dataset, Example, FrozenPrefix, Metric, NumberedBatch, Prediction, Question, SquadVersion, Target,
-    TaskKind, TaskModel, TokenCache, TokeniseError, Tokenised, WindowConfig, Windows, best_answers, evaluate,
-    evaluate_answers,
+    AnswerConfig, Dataset, Example, FrozenPrefix, Metrics, NumberedBatch, Prediction, Question, Scores, SquadVersion,
+    Target, TaskKind, TaskModel, TokenCache, TokeniseError, Tokenised, WindowConfig, Windows, best_answers,
     inference::{forward, outputs_from},
     loss, majority_accuracy,
 };
+
+/// Why examples make no set.
+#[derive(Debug, thiserror::Error)]
+pub enum SetError {
+    /// An example to train on without a target.
+    #[error("example {id} of `{task}` has no label to train on")]
+    NoTarget {
+        /// The task.
+        task: String,
+        /// The example.
+        id: String,
+    },
+    /// An example with a target of another kind, or with a label that the task does not have.
+    #[error("example {id} of `{task}` has {target}, which does not fit a {kind} task with {labels} labels")]
+    WrongTarget {
+        /// The task.
+        task: String,
+        /// The example.
+        id: String,
+        /// What the example has.
+        target: Target,
+        /// What the task asks for.
+        kind: TaskKind,
+        /// Number of the task's labels.
+        labels: usize,
+    },
+    /// The texts cannot be tokenised.
+    #[error(transparent)]
+    Tokenise(#[from] TokeniseError),
+}
+
+/// The target of an example, if it has one and it fits the dataset.
+fn checked<'a>(dataset: &Dataset, example: &'a Example) -> Result<Option<&'a Target>, SetError> {
+    let (kind, labels) = (dataset.kind, dataset.labels.len());
+    match &example.target {
+        Some(target) if !target.is_of(kind) || !target.is_within(labels) => {
+            let (task, id, target) = (dataset.task.clone(), example.id.clone(), target.clone());
+            Err(SetError::WrongTarget { task, id, target, kind, labels })
+        }
+        target => Ok(target.as_ref()),
+    }
+}
 
 /// What is to be found for each sequence of a training set.
 #[derive(Clone, Debug)]
@@ -21,6 +62,26 @@ enum Targets {
     Scores(Vec<f32>),
     Labels(Vec<Vec<usize>>),
     Spans(Vec<(usize, usize)>),
+}
+
+impl Targets {
+    fn of(dataset: &Dataset, examples: &[Example]) -> Result<Self, SetError> {
+        let (mut classes, mut scores, mut labels) = (Vec::new(), Vec::new(), Vec::new());
+        for example in examples {
+            match checked(dataset, example)? {
+                Some(Target::Class(class)) => classes.push(*class),
+                Some(Target::Score(score)) => scores.push(*score),
+                Some(Target::Labels(found)) => labels.push(found.clone()),
+                None => return Err(SetError::NoTarget { task: dataset.task.clone(), id: example.id.clone() }),
+            }
+        }
+        Ok(match dataset.kind {
+            TaskKind::Classification => Targets::Classes(classes),
+            TaskKind::Regression => Targets::Scores(scores),
+            // No target of a text fits a span.
+            TaskKind::MultiLabel | TaskKind::Span => Targets::Labels(labels),
+        })
+    }
 }
 
 /// Sequences to train on.
@@ -33,31 +94,18 @@ pub struct TrainingSet {
 }
 
 impl TrainingSet {
-    /// The training set of texts; those without a target are an error of the dataset's reader.
+    /// The training set of texts.
     ///
     /// # Errors
-    /// If the texts cannot be tokenised.
+    /// If an example has no target or one that does not fit the dataset, or the texts cannot be tokenised.
     pub fn texts(
         dataset: &Dataset,
         examples: &[Example],
         tokenizer: &Tokenizer,
         max_length: usize,
         cache: &TokenCache,
-    ) -> Result<Self, TokeniseError> {
-        let targets = examples.iter().filter_map(|example| example.target.as_ref());
-        let targets = match dataset.kind {
-            TaskKind::Classification => Targets::Classes(
-                targets.filter_map(|t| if let Target::Class(class) = t { Some(*class) } else { None }).collect(),
-            ),
-            TaskKind::Regression => Targets::Scores(
-                targets.filter_map(|t| if let Target::Score(score) = t { Some(*score) } else { None }).collect(),
-            ),
-            TaskKind::MultiLabel | TaskKind::Span => Targets::Labels(
-                targets
-                    .filter_map(|t| if let Target::Labels(labels) = t { Some(labels.clone()) } else { None })
-                    .collect(),
-            ),
-        };
+    ) -> Result<Self, SetError> {
+        let targets = Targets::of(dataset, examples)?;
         Ok(Self { tokens: Arc::new(cache.texts(examples, tokenizer, max_length)?), targets, prefix: None })
     }
 
@@ -123,6 +171,7 @@ impl TrainingSet {
 pub struct EvaluationSet {
     tokens: Arc<Tokenised>,
     answers: Answers,
+    metrics: Metrics,
     prefix: Option<Arc<FrozenPrefix>>,
 }
 
@@ -133,20 +182,23 @@ enum Answers {
 }
 
 impl EvaluationSet {
-    /// Texts with their targets.
+    /// Texts with their targets; one without is predicted, but not scored.
     ///
     /// # Errors
-    /// If the texts cannot be tokenised.
+    /// If a target does not fit the dataset, or the texts cannot be tokenised.
     pub fn texts(
         dataset: &Dataset,
         examples: &[Example],
         tokenizer: &Tokenizer,
         max_length: usize,
         cache: &TokenCache,
-    ) -> Result<Self, TokeniseError> {
-        let tokens = Arc::new(cache.texts(examples, tokenizer, max_length)?);
+    ) -> Result<Self, SetError> {
+        for example in examples {
+            checked(dataset, example)?;
+        }
+        let tokens = cache.texts(examples, tokenizer, max_length)?;
         let (kind, classes) = (dataset.kind, dataset.labels.len());
-        Ok(Self { tokens, answers: Answers::Texts { kind, classes, examples: examples.to_vec() }, prefix: None })
+        Ok(Self::new(tokens, Answers::Texts { kind, classes, examples: examples.to_vec() }))
     }
 
     /// Questions with their answers.
@@ -161,9 +213,18 @@ impl EvaluationSet {
         cache: &TokenCache,
     ) -> Result<Self, TokeniseError> {
         let windows = cache.windows(questions, tokenizer, config)?;
-        let tokens = Arc::new(windows.tokens().clone());
+        let tokens = windows.tokens().clone();
         let (questions, windows) = (questions.to_vec(), Box::new(windows));
-        Ok(Self { tokens, answers: Answers::Questions { questions, windows, version }, prefix: None })
+        Ok(Self::new(tokens, Answers::Questions { questions, windows, version }))
+    }
+
+    fn new(tokens: Tokenised, answers: Answers) -> Self {
+        Self { tokens: Arc::new(tokens), answers, metrics: Metrics::default(), prefix: None }
+    }
+
+    /// The same set, scored by `metrics` in place of the built-in ones.
+    pub fn with_metrics(self, metrics: &Metrics) -> Self {
+        Self { metrics: metrics.clone(), ..self }
     }
 
     /// Number of examples.
@@ -189,7 +250,7 @@ impl EvaluationSet {
         config: &BertConfig,
         batch_size: usize,
         device: &Device,
-    ) -> Result<BTreeMap<Metric, f64>, BatchError> {
+    ) -> Result<Scores, BatchError> {
         let prefix = self.prefix.as_deref();
         Ok(self.score(&outputs_from(prefix, model, &self.tokens, config, batch_size, device)?))
     }
@@ -213,16 +274,16 @@ impl EvaluationSet {
     }
 
     /// All metrics of the task for a model's outputs, one row for each sequence.
-    pub fn score(&self, rows: &[Vec<f32>]) -> BTreeMap<Metric, f64> {
+    pub fn score(&self, rows: &[Vec<f32>]) -> Scores {
         match &self.answers {
             Answers::Texts { kind, classes, examples } => {
                 let predictions: Vec<_> = rows.iter().map(|row| Prediction::from_outputs(*kind, row)).collect();
-                evaluate(*kind, *classes, &predictions, examples)
+                self.metrics.evaluate(*kind, *classes, &predictions, examples)
             }
             Answers::Questions { questions, windows, version } => {
                 let scores: Vec<_> = rows.iter().map(|row| row.as_chunks::<2>().0.to_vec()).collect();
                 let config = AnswerConfig { version: *version, ..AnswerConfig::default() };
-                evaluate_answers(&best_answers(questions, windows, &scores, config), questions)
+                self.metrics.evaluate_answers(&best_answers(questions, windows, &scores, config), questions)
             }
         }
     }
