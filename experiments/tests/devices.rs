@@ -4,37 +4,33 @@ mod common;
 
 use std::{fs, process::Command};
 
-use adapter_core::{TaskFile, Tuning, visit_values};
-use bert_backbone::Backbone;
-use burn::tensor::Device;
-use common::{backbone, checkpoint_of, dry_backbone, run_course, run_on, small_run};
-use experiments::{Course, Precision, Profile};
+use adapter_core::TaskFile;
+use common::{Profile, Setup, Tuning, backbone, checkpoint_of, dry_backbone, run_on, run_with, small_run};
+use experiments::Precision;
 use rstest::rstest;
 use serde_json::Value;
-use tasks::TaskModel;
 
 /// All values of v.
-fn values(backbone: &Backbone, file: &TaskFile) -> Vec<f32> {
-    let model = TaskModel::load(backbone, file.clone(), &Device::flex()).unwrap();
-    let names: Vec<String> = file.info.tuning.trained(&model).into_iter().map(|tensor| tensor.name).collect();
-    let mut all = Vec::new();
-    visit_values(&model, |name| names.iter().any(|n| n == name), |_, values| all.extend(values));
-    all
+fn values(file: &TaskFile) -> Vec<f32> {
+    let bytes = file.to_bytes().unwrap();
+    let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let mut names = tensors.names();
+    names.sort_unstable();
+    let values = |name: &str| bytemuck::pod_collect_to_vec::<u8, f32>(tensors.tensor(name).unwrap().data());
+    names.into_iter().flat_map(values).collect()
 }
 
-fn short(course: Course) -> Course {
-    Course { epochs: 1, ..course }
+fn short(setup: &mut Setup) {
+    setup.config.epochs = 1;
 }
 
 #[rstest]
-fn two_devices_train_as_one_does_with_the_whole_batch(
-    #[values(Tuning::Adapters, Tuning::FullFineTuning)] tuning: Tuning,
-) {
+fn two_devices_train_as_one_does_with_the_whole_batch(#[values(Tuning::Adapters, Tuning::Full)] tuning: Tuning) {
     let backbone = dry_backbone();
-    let one = run_course(&backbone, tuning, Profile::Paper, 0, short);
+    let one = run_with(&backbone, tuning, Profile::Paper, 0, short);
     let two = run_on(2, &backbone, tuning, Profile::Paper, 0, short);
-    assert!((one.epochs[0].loss - two.epochs[0].loss).abs() < 1e-5, "{:?} {:?}", one.epochs, two.epochs);
-    let (one, two) = (values(&backbone, &one.file), values(&backbone, &two.file));
+    assert!((one.evaluations[0].loss - two.evaluations[0].loss).abs() < 1e-5);
+    let (one, two) = (values(&one.file), values(&two.file));
     let norm = |values: &mut dyn Iterator<Item = f32>| values.map(|value| value * value).sum::<f32>().sqrt();
     let apart = norm(&mut one.iter().zip(&two).map(|(a, b)| a - b)) / norm(&mut one.iter().copied());
     assert!(apart < 1e-3, "{apart}");
@@ -44,15 +40,18 @@ fn two_devices_train_as_one_does_with_the_whole_batch(
 fn two_devices_give_the_bits_of_one_that_divides_its_batches() {
     let backbone = backbone();
     let two = run_on(2, &backbone, Tuning::Adapters, Profile::Paper, 0, short);
-    let one =
-        run_course(&backbone, Tuning::Adapters, Profile::Paper, 0, |course| Course { accumulate: 2, ..short(course) });
+    let one = run_with(&backbone, Tuning::Adapters, Profile::Paper, 0, |setup| {
+        short(setup);
+        setup.config.accumulate = 2;
+    });
     assert_eq!(two.file, one.file);
 }
 
 #[rstest]
 fn half_precision_learns_too(#[values(Precision::F16, Precision::Bf16)] precision: Precision) {
-    let trained = run_course(&backbone(), Tuning::Adapters, Profile::Paper, 0, |course| Course { precision, ..course });
-    assert!(trained.best.validation["accuracy"] > 0.95, "{:?}", trained.epochs);
+    let change = |setup: &mut Setup| setup.precision = precision;
+    let trained = run_with(&backbone(), Tuning::Adapters, Profile::Paper, 0, change);
+    assert!(trained.best.validation["accuracy"] > 0.95, "{:?}", trained.evaluations);
 }
 
 #[rstest]
@@ -76,11 +75,18 @@ fn a_run_moves_to_another_device_and_says_so(#[values("f32", "f16")] dtype: &str
     let refused = half.env("ADAPTER_LAB_CACHE", folder.path().join("cache")).output().unwrap();
     let errors = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success(), "{errors}");
-    assert!(errors.contains(&format!("was begun in {dtype}, not in bf16")), "{errors}");
+    assert!(errors.contains(&format!("was started in {dtype}, not in bf16")), "{errors}");
 
-    // What is not said is taken from the run.
+    // The run remembers its data, and its backbone too; that one has moved.
+    let (moved, files) =
+        (folder.path().join("moved"), ["config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json"]);
+    fs::create_dir(&moved).unwrap();
+    for file in files.iter().filter(|file| folder.path().join(file).exists()) {
+        fs::rename(folder.path().join(file), moved.join(file)).unwrap();
+    }
     let mut resume = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
     resume.args(["train", "--resume", id, "--devices", "flex,flex", "--runs"]).arg(folder.path().join("runs"));
+    resume.arg("--backbone").arg(&moved);
     let output = resume.env("ADAPTER_LAB_CACHE", folder.path().join("cache")).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{errors}");

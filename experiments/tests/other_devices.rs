@@ -45,51 +45,55 @@ mod beside_the_cpu {
 #[cfg(feature = "wgpu")]
 #[test]
 fn a_graphics_adapter_that_is_lost_in_the_middle_is_an_error_and_the_run_is_kept() {
-    use adapter_core::{AdapterConfig, Init, Tuning};
+    use adapter_core::{AdapterConfig, Init, Method};
     use bert_backbone::{Backbone, RandomCheckpoint};
     use burn::{module::Module, tensor::Device};
-    use clap::Parser;
-    use experiments::{Checkpoint, Course, DeviceFailed, Keep, Lessons, Profile, Safety, Step, TrainingPlace, train};
-    use tasks::{EvaluationSet, Head, HeadInput, Metric, TaskModel, TokenCache, TrainingSet};
-
-    #[derive(Parser)]
-    struct Place {
-        #[command(flatten)]
-        place: TrainingPlace,
-    }
-    let place = Place::parse_from(["", "--device", "wgpu"]).place;
+    use experiments::{
+        Adam, Checkpoint, CheckpointPolicy, DeviceFailed, DeviceName, Precision, RunError, Step, TrainConfig, Training,
+        TrainingData, guard_on, train,
+    };
+    use tasks::{EvaluationSet, Head, HeadInput, TaskModel, TokenCache, TrainingSet};
 
     let folder = tempfile::tempdir().unwrap();
     RandomCheckpoint::micro().write(folder.path(), &Device::flex()).unwrap();
     let (device, setup) = Device::wgpu_options().init_with_setup().unwrap();
     let (backbone, training) = (Backbone::load(folder.path(), &device).unwrap(), device.clone().autodiff());
-    let adapter = AdapterConfig::new(4);
-    let bert = backbone.bert.clone().train().insert(|place| adapter.init(place, 8, Init::new(0), &training));
-    let head = Head::new(8, 2, HeadInput::Cls, Init::new(0), &training);
-    let model = Tuning::Adapters.apply(TaskModel::new(bert, head).unwrap());
+    let (method, init) = (AdapterConfig::new(4), Init::new(0));
+    let head = Head::new(8, 2, HeadInput::Cls, init, &training);
+    let model = TaskModel::tuned(&method, backbone.bert.clone().train(), head, init, &training).unwrap();
+    let selection = method.select(&model);
+    let model = selection.apply(model);
     let (dataset, cache) = (common::dataset(), TokenCache::none());
-    let lessons = Lessons {
-        train: &TrainingSet::texts(&dataset, &dataset.train, &backbone.tokenizer, 16, &cache).unwrap(),
-        validation: &EvaluationSet::texts(&dataset, &dataset.validation, &backbone.tokenizer, 16, &cache).unwrap(),
-        metric: Metric::Accuracy,
-        network: &backbone.config,
-    };
-    let course = Course::new(Profile::Paper.settings(), 1e-3, 4, 0);
-    let info = common::info(&backbone, Tuning::Adapters, &adapter);
     let path = folder.path().join("checkpoint");
     let mut write = |checkpoint: &Checkpoint| checkpoint.write(&path);
-    let keep = Some(Keep { every: std::time::Duration::ZERO, write: &mut write });
-    let safety = Safety { keep, ..Safety::default() };
+    let checkpoints = CheckpointPolicy::keeping(std::time::Duration::ZERO, &mut write);
     let mut lose = |step: &Step| {
         if step.step == 3 {
             setup.device.destroy();
         }
     };
-    let Err(error) = place.guard(true, || train(model, &info, &lessons, &course, &training, safety, &mut lose)) else {
+    let info = common::info(&backbone, &*common::Tuning::Adapters.method(1e-2));
+    let training = Training {
+        info: &info,
+        data: TrainingData {
+            train: &TrainingSet::texts(&dataset, &dataset.train, &backbone.tokenizer, 16, &cache).unwrap(),
+            validation: &EvaluationSet::texts(&dataset, &dataset.validation, &backbone.tokenizer, 16, &cache).unwrap(),
+            metric: "accuracy",
+            network: &backbone.config,
+        },
+        config: &TrainConfig { learning_rate: 1e-3, epochs: 4, ..TrainConfig::default() },
+        optimizer: &Adam::default(),
+        devices: std::slice::from_ref(&training),
+        precision: Precision::F32,
+        probe_every: None,
+    };
+    let Err(error) =
+        guard_on(&[DeviceName::Wgpu(None)], || train(model, &selection, &training, checkpoints, &mut lose))
+    else {
         panic!("a device that is gone trains nothing");
     };
-    assert!(error.is::<DeviceFailed>(), "{error:#}");
-    let step = Checkpoint::read(&path).unwrap().numbers.step;
+    assert!(matches!(error, RunError::Device(DeviceFailed::Device { .. })), "{error}");
+    let step = Checkpoint::read(&path).unwrap().state.step;
     assert_eq!(step, 2, "the last whole step is kept");
 }
 
@@ -101,8 +105,7 @@ fn an_experiment_whose_device_is_lost_keeps_its_finished_runs_and_goes_on_later(
 
     use bert_backbone::RandomCheckpoint;
     use burn::tensor::{Device, DeviceKind, DeviceType};
-    use clap::Parser;
-    use experiments::Cli;
+    use experiments::{Lab, run_command};
 
     let kinds = [DeviceKind::DiscreteGpu(0), DeviceKind::IntegratedGpu(0), DeviceKind::VirtualGpu(0), DeviceKind::Cpu];
     let open = |kind| Device::wgpu_options().device_kind(kind).init_with_setup().ok();
@@ -133,7 +136,7 @@ fn an_experiment_whose_device_is_lost_keeps_its_finished_runs_and_goes_on_later(
             }
             setup.device.destroy();
         });
-        experiments::run(Cli::parse_from([&["adapter-lab"], &options[..], &["wgpu:0"]].concat()))
+        run_command(&Lab::paper(), [&options[..], &["wgpu:0"]].concat())
     });
     let error = format!("{:#}", ended.unwrap_err());
     assert!(error.starts_with("device `wgpu:0` failed"), "{error}");

@@ -7,9 +7,8 @@ use std::{
 
 mod common;
 
-use adapter_core::Tuning;
-use common::{backbone, checkpoint_of, run, small_run};
-use experiments::{AdamState, Checkpoint, Found, Numbers, Profile, RunStore};
+use common::{Profile, Tuning, backbone, checkpoint_of, run, small_run};
+use experiments::{Checkpoint, Found, OptimizerState, RunStore, TrainState};
 use rstest::rstest;
 
 /// A store's run without what depends on the clock, and the bytes of its trained tensors.
@@ -57,7 +56,7 @@ fn a_run_killed_again_and_again_ends_bit_for_bit_like_one_that_was_not(#[case] t
         child.wait().unwrap();
     }
     let resumed = fs::read_to_string(&log).unwrap();
-    assert!(resumed.matches("goes on after step").count() >= 5, "too few runs were resumed:\n{resumed}");
+    assert!(resumed.matches("continues after step").count() >= 5, "too few runs were resumed:\n{resumed}");
     assert!(command("killed").status().unwrap().success());
     assert_eq!(finished(&folder.path().join("killed")), finished(&folder.path().join("whole")));
 
@@ -70,14 +69,15 @@ fn a_run_killed_again_and_again_ends_bit_for_bit_like_one_that_was_not(#[case] t
 
 /// A record that says which metric was best, but not how good.
 const NO_BEST: &[u8] =
-    br#"{"schema": 1, "id": "run", "status": "finished", "config": {}, "fingerprints": {}, "software": {},
-    "params": {"trained": 0, "total": 0, "backbone": 0, "groups": {}}, "epochs": [], "test": {},
+    br#"{"schema": 2, "id": "run", "status": "finished", "config": {}, "fingerprints": {}, "software": {},
+    "method": {"name": "", "label": "", "size": null, "size_key": null, "family": "", "variant": {}},
+    "params": {"trained": 0, "total": 0, "backbone": 0, "shared_backbone": true, "groups": {}}, "epochs": [], "test": {},
     "best": {"epoch": 1, "steps": 1, "metric": "accuracy", "validation": {}},
     "measured": {"training_seconds": 0, "evaluation_seconds": 0, "tokens_per_second": 0, "peak_memory_bytes": null}}"#;
 
 #[rstest]
-#[case::record("record.json", b"{\"schema\": 1, \"id\"".as_slice(), "not a record this program can read")]
-#[case::newer("record.json", br#"{"schema": 99}"#.as_slice(), "schema Some(99), this program reads 1")]
+#[case::record("record.json", b"{\"schema\": 2, \"id\"".as_slice(), "not a record this program can read")]
+#[case::newer("record.json", br#"{"schema": 99}"#.as_slice(), "schema Some(99), this program reads 2")]
 #[case::no_best("record.json", NO_BEST, "it has no best score")]
 #[case::checkpoint("checkpoint.safetensors", b"half".as_slice(), "the checkpoint is damaged; remove it")]
 fn a_damaged_run_is_explained_and_left_alone(#[case] file: &str, #[case] contents: &[u8], #[case] message: &str) {
@@ -87,11 +87,11 @@ fn a_damaged_run_is_explained_and_left_alone(#[case] file: &str, #[case] content
     let path = folder.path().join("run").join(file);
     fs::write(&path, contents).unwrap();
     let error = match store.open("run") {
-        Err(error) => error,
-        Ok(Found::Open(open)) => open.checkpoint().unwrap_err(),
+        Err(error) => error.to_string(),
+        Ok(Found::Open(open)) => format!("{:#}", open.checkpoint().unwrap_err()),
         Ok(Found::Finished(_)) => panic!("a damaged run is not finished"),
     };
-    assert!(format!("{error:#}").contains(message), "{error:#}");
+    assert!(error.contains(message), "{error}");
     assert_eq!(fs::read(path).unwrap(), contents);
 }
 
@@ -101,7 +101,7 @@ fn a_run_belongs_to_one_process_at_a_time_and_a_dead_ones_lock_is_free() {
     let store = RunStore::new(folder.path());
     let Ok(Found::Open(held)) = store.open("run") else { panic!("a new run is open") };
     let error = store.open("run").err().unwrap().to_string();
-    assert!(error.contains("is being run by another process"), "{error}");
+    assert!(error.contains("another process is running run"), "{error}");
     drop(held);
     assert!(folder.path().join("run/lock").exists(), "the file stays, the lock is gone");
     assert!(matches!(store.open("run"), Ok(Found::Open(_))));
@@ -111,11 +111,16 @@ fn a_run_belongs_to_one_process_at_a_time_and_a_dead_ones_lock_is_free() {
 fn a_changed_number_in_a_checkpoint_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let (backbone, path) = (backbone(), folder.path().join("checkpoint.safetensors"));
-    let trained = run(&backbone, Tuning::HeadOnly, Profile::Paper, 0);
-    let numbers =
-        Numbers { step: 17, epochs: trained.epochs.clone(), best: Some(trained.best.clone()), ..Numbers::default() };
-    let best = Some(trained.file.clone());
-    let kept = Checkpoint { numbers, now: trained.file, best, adam: AdamState { step: 17, ..AdamState::default() } };
+    let trained = run(&backbone, Tuning::Head, Profile::Paper, 0);
+    let state = TrainState {
+        step: 17,
+        evaluations: trained.evaluations.clone(),
+        best: Some(trained.best.clone()),
+        ..TrainState::default()
+    };
+    let memory = [("head.weight".to_owned(), vec![vec![0.5; 4], vec![0.25; 4]])].into();
+    let optimizer = OptimizerState { step: 17, memory, ..OptimizerState::default() };
+    let kept = Checkpoint { state, best: Some(trained.file.clone()), now: trained.file, optimizer };
     kept.write(&path).unwrap();
     assert_eq!(Checkpoint::read(&path).unwrap(), kept);
     let whole = fs::read(&path).unwrap();
@@ -141,7 +146,7 @@ fn ctrl_c_keeps_the_run_and_says_how_to_go_on() {
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && errors.contains("run the same command again to go on"), "{errors}");
+    assert!(!output.status.success() && errors.contains("run the same command again to continue"), "{errors}");
     assert!(command("stopped").status().unwrap().success());
     assert_eq!(finished(&folder.path().join("stopped")), finished(&folder.path().join("whole")));
 }

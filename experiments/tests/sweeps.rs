@@ -9,7 +9,7 @@ use std::{
 
 use bert_backbone::{BertConfig, RandomCheckpoint};
 use burn::tensor::Device;
-use experiments::{Experiment, PRESETS, Scale, StepLine, Tasks};
+use experiments::{Experiment, Lab, Preset, Scale, StepLine, Suite};
 use rstest::rstest;
 use serde_json::{Map, Value, json};
 
@@ -240,7 +240,7 @@ fn ctrl_c_stops_all_processes_and_the_same_command_goes_on(#[values("1", "2")] j
     assert!(Command::new("kill").args(["-INT", "--", &group]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert!(!output.status.success(), "it was stopped");
-    assert!(errors(&output).contains("run the same command again to go on"), "{}", errors(&output));
+    assert!(errors(&output).contains("run the same command again to continue"), "{}", errors(&output));
     assert!(contents(&place.path("runs")).len() < 3, "not all runs are over");
     place.run(&options);
     place.run(&[&LONG[..], &["--runs", "whole"]].concat());
@@ -383,7 +383,7 @@ fn adapters_forget_nothing_and_full_fine_tuning_does() {
 }
 
 #[rstest]
-#[case::unwritable(&["--runs", "own.toml/runs"], "cannot make own.toml/runs")]
+#[case::unwritable(&["--runs", "own.toml/runs"], "cannot write own.toml/runs")]
 #[case::unknown_key(&["--set", "adapter_sise=2"], "did you mean `adapter_size`?")]
 #[case::wrong_value(&["--set", "epochs=few"], "epochs = \"few\"")]
 #[case::no_task(&["--set", "task=colla"], "did you mean `cola`?")]
@@ -393,7 +393,7 @@ fn adapters_forget_nothing_and_full_fine_tuning_does() {
 #[case::adapters(&["--set", "norm=both"], "expected one of `none`, `layer`, `batch`")]
 #[case::empty(&["--set", "seed=[]"], "seed = [] leaves nothing to run")]
 #[case::not_finite(&["--set", "lr=nan"], "lr needs finite numbers")]
-#[case::all_too_high(&["--set", "tuning=top-k", "--set", "k=8,9"], "k = [8,9]: the backbone has 3 layers")]
+#[case::all_too_high(&["--set", "tuning=top-k", "--set", "k=8,9"], "k 8: the backbone has 3 layers")]
 #[case::prefix(&["--set", "cache_prefix=true"], "cache_prefix: `adapters` trains from the bottom up")]
 fn what_cannot_be_run_is_explained(#[case] options: &[&str], #[case] message: &str) {
     let output = Place::new(GRID).command(options).output().unwrap();
@@ -402,9 +402,9 @@ fn what_cannot_be_run_is_explained(#[case] options: &[&str], #[case] message: &s
 
 #[test]
 fn every_preset_has_runs_at_both_scales() {
-    let network = BertConfig::new(768, 12, 12);
-    for (name, text) in PRESETS {
-        assert!(text.lines().count() <= 25, "{name} is short");
+    let (lab, network) = (Lab::paper(), BertConfig::new(768, 12, 12));
+    for Preset { name, text } in lab.presets() {
+        assert!(text.lines().count() <= 26, "{name} is short");
         for scale in [Scale::Quick, Scale::Paper] {
             // Suites depend on the data that is there: a task of each stands for them.
             let backbone = Map::from_iter([("backbone".to_owned(), json!("bert-base-uncased"))]);
@@ -417,25 +417,21 @@ fn every_preset_has_runs_at_both_scales() {
             } else {
                 vec![&backbone]
             };
-            let experiment = Experiment::load(name, scale, Tasks::Paper, &above).unwrap();
-            let grid = experiment.grid(&network, true, None).unwrap();
-            assert!(!grid.runs.is_empty() && !experiment.about.is_empty(), "{name}");
-            match name {
+            let experiment = Experiment::load(&lab, name, scale, Suite::Paper, &above).unwrap();
+            let grid = experiment.grid(&lab, &network, true, None).unwrap();
+            assert!(!grid.runs.is_empty() && !experiment.about.is_empty() && experiment.preset, "{name}");
+            match name.as_str() {
                 "fig4" if scale == Scale::Paper => assert_eq!(grid.runs.len(), 2 * 3 * 3 * (10 + 12 + 3)),
                 "variants" => {
-                    let mut adapters: Vec<_> = grid.runs.iter().map(|run| format!("{:?}", run.adapter)).collect();
+                    let mut adapters: Vec<_> = grid.runs.iter().map(|run| format!("{:?}", run.own)).collect();
                     adapters.sort();
                     adapters.dedup();
                     assert_eq!(adapters.len(), 8, "the paper's own, and six that are eight less one by their settings");
                 }
                 "table2" if scale == Scale::Paper => {
                     let epochs = |adapters: bool| {
-                        let mut all: Vec<_> = grid
-                            .runs
-                            .iter()
-                            .filter(|run| run.adapter.is_some() == adapters)
-                            .map(|run| run.epochs)
-                            .collect();
+                        let runs = grid.runs.iter().filter(|run| (run.tuning == "adapters") == adapters);
+                        let mut all: Vec<_> = runs.map(|run| run.train.epochs).collect();
                         all.dedup();
                         all
                     };
@@ -449,16 +445,16 @@ fn every_preset_has_runs_at_both_scales() {
 
 #[test]
 fn every_preset_runs_on_the_built_in_language() {
-    let nano = bert_backbone::KnownBackbone::find("nano").unwrap();
+    let (lab, nano) = (Lab::paper(), bert_backbone::KnownBackbone::find("nano").unwrap());
     let backbone = Map::from_iter([("backbone".to_owned(), json!("nano"))]);
-    for (name, _) in PRESETS {
-        let experiment = Experiment::load(name, Scale::Quick, Tasks::Synthetic, &[&backbone]).unwrap();
-        let grid = experiment.grid(&nano.config, nano.pooler, None).unwrap();
+    for Preset { name, .. } in lab.presets() {
+        let experiment = Experiment::load(&lab, name, Scale::Quick, Suite::Synthetic, &[&backbone]).unwrap();
+        let grid = experiment.grid(&lab, &nano.config, nano.pooler, None).unwrap();
         let mut tasks: Vec<_> = grid.runs.iter().map(|run| run.task.as_str()).collect();
         tasks.dedup();
         assert!(!tasks.is_empty() && tasks.iter().all(|task| task.starts_with("syn-")), "{name}: {tasks:?}");
-        assert!(grid.missing.is_empty() && grid.too_high.is_empty(), "{name}");
-        let expected = match name {
+        assert!(grid.missing.is_empty() && grid.too_large.is_empty(), "{name}");
+        let expected = match name.as_str() {
             "table1" | "sizes" => 8,
             "table2" => 3,
             "fig3" => 11,
@@ -468,6 +464,48 @@ fn every_preset_runs_on_the_built_in_language() {
         };
         assert_eq!(tasks.len(), expected, "{name}");
     }
+}
+
+#[test]
+fn a_file_with_the_name_of_a_preset_does_not_take_its_place() {
+    let place = Place::new("");
+    fs::write(place.path("fig4.toml"), "task = \"file:task0.csv\"\nbatch_size = 8\nepochs = 1\nseed = [0, 1]").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
+    command.current_dir(place.folder.path()).env("ADAPTER_LAB_CACHE", place.path("cache"));
+    let output = command.args(["run", "./fig4.toml", "--backbone", "tiny", "--json"]).output().unwrap();
+    assert!(output.status.success(), "{}", errors(&output));
+    let record: Value =
+        serde_json::from_slice(&fs::read(place.path("runs/experiments/own-fig4.json")).unwrap()).unwrap();
+    assert_eq!((&record["name"], &record["preset"]), (&json!("own-fig4"), &json!(false)));
+}
+
+/// Columns are keys like any other: a file can hold them, and the run remembers them.
+#[test]
+fn a_file_names_columns_and_a_run_remembers_where_its_data_is() {
+    let place = Place::new(
+        "task = \"file:mine.csv\"\ntext_column = \"review\"\nlabel_column = \"stars\"\nbatch_size = 8\nepochs = 1",
+    );
+    let rows: String = (0..60).map(|i| format!("the {} sat,{}\n", ["cat", "dog"][i % 2], i % 2)).collect();
+    fs::write(place.path("mine.csv"), format!("review,stars\n{rows}")).unwrap();
+    let id = place.run(&["--runs", "runs"])["runs"][0]["id"].as_str().unwrap().to_owned();
+    let manifest: Value =
+        serde_json::from_slice(&fs::read(place.path("runs").join(&id).join("run.json")).unwrap()).unwrap();
+    assert_eq!(manifest["origin"]["files"]["text_column"], "review");
+    assert_eq!(manifest["origin"]["task"], format!("file:{}", place.path("mine.csv").display()));
+    // From another folder, with nothing said but the file: it knows its backbone, its task and its columns.
+    fs::create_dir(place.path("elsewhere")).unwrap();
+    let eval = |folder: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
+        command.current_dir(place.path(folder)).env("ADAPTER_LAB_CACHE", place.path("cache"));
+        let file = place.path("runs").join(&id).join("v.safetensors");
+        command.args(["eval", "--json", "--adapter"]).arg(file).output().unwrap()
+    };
+    let output = eval("elsewhere");
+    assert!(output.status.success(), "{}", errors(&output));
+    // What is gone is named.
+    fs::rename(place.path("tiny"), place.path("moved")).unwrap();
+    let gone = errors(&eval("elsewhere"));
+    assert!(gone.contains("was trained on the backbone `tiny`, then in") && gone.contains("give --backbone"), "{gone}");
 }
 
 /// Needs root, to mount a small file system:

@@ -5,18 +5,19 @@ use std::{collections::BTreeMap, fs, process::Command};
 mod common;
 
 use adapter_core::{
-    Adapter, AdapterConfig, DropoutKey, Init, TaskFile, TaskInfo, Tuning, content_hash, tensors, visit_values,
+    Adapter, AdapterConfig, DropoutKey, FullFineTuning, Init, Method, TaskFile, content_hash, visit_values,
 };
 use bert_backbone::{Backbone, BertConfig, Encoded, PackedBatch, RandomCheckpoint};
 use burn::{
     module::{Module, Param},
+    nn::{LayerNorm, LayerNormConfig},
     tensor::{Device, Tensor, TensorData},
 };
-use common::{backbone, dataset, run, run_course};
-use experiments::{Adam, AdamConfig, Course, Lessons, Profile, Safety, Step, StepGradients, train};
+use common::{Profile, Tuning, backbone, dataset, run, run_with, train_on};
+use experiments::{Adam, Inference, Lab, ModuleOptimizer, StepGradients, Trainer};
 use rstest::rstest;
 use serde::Deserialize;
-use tasks::{EvaluationSet, Head, HeadInput, Metric, TaskModel, TokenCache, TrainingSet};
+use tasks::{EvaluationSet, Head, HeadInput, TaskModel, TokenCache};
 
 #[derive(Deserialize)]
 struct Golden {
@@ -63,7 +64,8 @@ fn adam_moves_tensors_as_pytorch_does(
         weight: Param::from_tensor(matrix(&golden.start.weight, &device)),
         bias: Param::from_tensor(vector(&golden.start.bias, &device)),
     };
-    let mut adam = Adam::new(AdamConfig { clip, ..profile.settings().adam });
+    let optimizer = profile.setup(0).optimizer;
+    let mut adam = ModuleOptimizer::new(&optimizer, clip);
     for (gradient, &rate) in golden.gradients.iter().zip(&golden.rates) {
         // A loss whose gradient is the given one.
         let loss = (module.weight.val() * matrix(&gradient.weight, &device)).sum()
@@ -77,20 +79,66 @@ fn adam_moves_tensors_as_pytorch_does(
     assert!(close(module.bias.val().into_data().iter::<f32>().collect(), &expected.bias));
 }
 
+/// A layer with a normalisation under a name of its own, and a vector that is no bias.
+#[derive(Module, Debug)]
+struct Own {
+    weight: Param<Tensor<2>>,
+    norm: LayerNorm,
+    scale: Param<Tensor<1>>,
+}
+
+#[test]
+fn weight_decay_asks_what_a_tensor_is_not_what_it_is_called() {
+    let device = Device::flex().autodiff();
+    let ones = |n| Tensor::<1>::ones([n], &device);
+    let own = Own {
+        weight: Param::from_tensor(Tensor::ones([3, 4], &device)),
+        norm: LayerNormConfig::new(4).init(&device),
+        scale: Param::from_tensor(ones(4)),
+    };
+    let optimizer = Adam { weight_decay: 0.5, ..Adam::default() };
+    // A gradient of zero moves nothing: what is left is the decay.
+    let loss = (own.weight.val().sum() + own.norm.gamma.val().sum() + own.scale.val().sum()) * 0.0;
+    let gradients = StepGradients::of(&own, &loss.backward());
+    let moved = ModuleOptimizer::new(&optimizer, 0.0).update(own, &gradients, 0.1);
+    let first = |tensor: Tensor<1>| tensor.into_data().iter::<f32>().next().unwrap();
+    assert!((first(moved.weight.val().reshape([12])) - 0.95).abs() < 1e-6);
+    assert_eq!((first(moved.norm.gamma.val()), first(moved.scale.val())), (1.0, 1.0));
+}
+
 #[test]
 fn adapters_learn_and_leave_the_backbone_as_it_was() {
     let backbone = backbone();
     let before = content_hash(&backbone.bert, "");
     let trained = run(&backbone, Tuning::Adapters, Profile::Paper, 0);
-    assert!(trained.best.validation["accuracy"] > 0.95, "{:?}", trained.epochs);
-    assert!(trained.epochs[5].loss < 0.5 * trained.epochs[0].loss, "{:?}", trained.epochs);
+    assert!(trained.best.validation["accuracy"] > 0.95, "{:?}", trained.evaluations);
+    assert!(trained.evaluations[5].loss < 0.5 * trained.evaluations[0].loss, "{:?}", trained.evaluations);
     assert_eq!(content_hash(&backbone.bert, ""), before, "w is never changed");
     // The file alone brings the result back.
-    let model = TaskModel::load(&backbone, trained.file, &Device::flex()).unwrap();
+    let model = Lab::paper().load(&backbone, trained.file, &Device::flex()).unwrap();
     let (dataset, cache) = (dataset(), TokenCache::none());
     let set = EvaluationSet::texts(&dataset, &dataset.validation, &backbone.tokenizer, 32, &cache).unwrap();
-    let scores = set.evaluate(&model, &backbone.config, 16, &Device::flex()).unwrap();
-    assert_eq!(scores[&Metric::Accuracy], trained.best.validation["accuracy"]);
+    let scores =
+        model.evaluate(&set, Inference { network: &backbone.config, batch_size: 16, device: &Device::flex() }).unwrap();
+    assert_eq!(scores["accuracy"], trained.best.validation["accuracy"]);
+}
+
+#[test]
+fn the_builder_trains_what_a_run_would() {
+    let (backbone, dataset) = (backbone(), dataset());
+    let trainer = Trainer::new(&backbone, &dataset).method(AdapterConfig::new(8)).max_length(32);
+    let model = trainer.learning_rate(1e-2).epochs(6).batch_size(8).train().unwrap();
+    let run = run(&backbone, Tuning::Adapters, Profile::Paper, 0);
+    assert_eq!((&model.trained().file, &model.trained().evaluations), (&run.file, &run.evaluations));
+    let texts: Vec<&str> = dataset.validation.iter().map(|example| example.text.as_str()).collect();
+    let predictions = model.predict(&texts).unwrap();
+    let right = predictions
+        .iter()
+        .zip(&dataset.validation)
+        .filter(|(prediction, example)| prediction.label == if example.text.contains("dog") { "dog" } else { "cat" });
+    assert_eq!(right.count() as f64 / 32.0, model.best()["accuracy"]);
+    assert_eq!(model.evaluate(&dataset, &dataset.validation).unwrap(), *model.best());
+    assert_eq!(model.file().info.pairs, Some(false));
 }
 
 /// A network large enough that products, element-wise operations and sums are divided among threads.
@@ -106,22 +154,26 @@ fn wide_backbone() -> Backbone {
 
 #[rstest]
 #[case(Tuning::Adapters, Profile::Paper)]
-#[case(Tuning::FullFineTuning, Profile::AdapterBert)]
+#[case(Tuning::Full, Profile::AdapterBert)]
 fn the_same_steps_give_the_same_bits_with_one_thread_and_with_two(#[case] tuning: Tuning, #[case] profile: Profile) {
-    let (backbone, device) = (wide_backbone(), Device::flex().autodiff());
+    let backbone = wide_backbone();
     let sequence = |seed: u32| Encoded {
         input_ids: (0..128).map(|i| (i * 131 + seed * 977) % 16_500).collect(),
         token_type_ids: vec![0; 128],
         ..Encoded::default()
     };
-    let two_steps = || {
-        let bert = backbone.bert.clone().train().insert(|place| match tuning {
-            Tuning::Adapters => AdapterConfig::new(64).init(place, 256, Init::new(0), &device),
-            _ => None::<Adapter>,
-        });
-        let mut model =
-            tuning.apply(TaskModel::new(bert, Head::new(256, 2, HeadInput::Cls, Init::new(0), &device)).unwrap());
-        let mut adam = Adam::new(profile.settings().adam);
+    fn two_steps<M: Method>(
+        method: &M,
+        profile: Profile,
+        backbone: &Backbone,
+        sequence: &impl Fn(u32) -> Encoded,
+    ) -> String {
+        let device = Device::flex().autodiff();
+        let head = Head::new(256, 2, HeadInput::Cls, Init::new(0), &device);
+        let model = TaskModel::tuned(method, backbone.bert.clone().train(), head, Init::new(0), &device).unwrap();
+        let mut model = method.select(&model).apply(model);
+        let setup = profile.setup(0);
+        let mut adam = ModuleOptimizer::new(&setup.optimizer, setup.config.clip);
         for step in 0..2 {
             let sequences: Vec<_> = (0..8).map(|i| sequence(8 * step as u32 + i)).collect();
             let batch = PackedBatch::new(&sequences, &backbone.config, &device).unwrap();
@@ -131,6 +183,10 @@ fn the_same_steps_give_the_same_bits_with_one_thread_and_with_two(#[case] tuning
             model = adam.update(model, &gradients, 1e-3);
         }
         content_hash(&model, "")
+    }
+    let two_steps = || match tuning {
+        Tuning::Adapters => two_steps(&AdapterConfig::new(64), profile, &backbone, &sequence),
+        _ => two_steps(&FullFineTuning {}, profile, &backbone, &sequence),
     };
     let with_threads = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -144,7 +200,7 @@ fn another_seed_is_another_run_and_the_same_one_repeats_itself() {
     let backbone = backbone();
     let run = |seed| run(&backbone, Tuning::Adapters, Profile::Paper, seed);
     let (first, again, other) = (run(3), run(3), run(4));
-    assert_eq!((&first.file, &first.epochs), (&again.file, &again.epochs));
+    assert_eq!((&first.file, &first.evaluations), (&again.file, &again.evaluations));
     assert_ne!(first.file, other.file);
 }
 
@@ -152,15 +208,17 @@ fn another_seed_is_another_run_and_the_same_one_repeats_itself() {
 fn only_what_is_trained_has_an_optimiser_state() {
     let backbone = backbone();
     let device = Device::flex().autodiff();
-    let bert =
-        backbone.bert.clone().train().insert(|place| AdapterConfig::new(4).init(place, 32, Init::new(0), &device));
-    let head = Head::new(32, 2, HeadInput::Cls, Init::new(0), &device);
-    let model = Tuning::Adapters.apply(TaskModel::new(bert, head).unwrap());
-    let trained: Vec<String> = Tuning::Adapters.trained(&model).into_iter().map(|tensor| tensor.name).collect();
+    let (method, init) = (AdapterConfig::new(4), Init::new(0));
+    let head = Head::new(32, 2, HeadInput::Cls, init, &device);
+    let model = TaskModel::tuned(&method, backbone.bert.clone().train(), head, init, &device).unwrap();
+    let selection = method.select(&model);
+    let model = selection.apply(model);
+    let trained: Vec<String> = selection.trained.into_iter().map(|tensor| tensor.name).collect();
     let encoded = [backbone.tokenizer.encode("the cat", None, 16).unwrap()];
     let batch = PackedBatch::new(&encoded, &backbone.config, &device).unwrap();
     let loss = tasks::loss::cross_entropy(model.forward(&batch), &[1]);
-    let mut adam = Adam::new(Profile::Paper.settings().adam);
+    let optimizer = Adam::default();
+    let mut adam = ModuleOptimizer::new(&optimizer, 0.0);
     let values = |model: &TaskModel<Option<Adapter>>| {
         let mut all = BTreeMap::new();
         visit_values(model, |_| true, |tensor, values| drop(all.insert(tensor.name, values)));
@@ -182,35 +240,9 @@ fn only_what_is_trained_has_an_optimiser_state() {
 
 #[test]
 fn a_loss_that_is_not_finite_ends_the_run_with_a_reason() {
-    let backbone = backbone();
-    let device = Device::flex().autodiff();
-    let bert = backbone.bert.clone().train();
-    let model = Tuning::FullFineTuning
-        .apply(TaskModel::new(bert, Head::new(32, 2, HeadInput::Cls, Init::new(0), &device)).unwrap());
-    assert!(!tensors(&model).is_empty());
-    let (dataset, cache) = (dataset(), TokenCache::none());
-    let lessons = Lessons {
-        train: &TrainingSet::texts(&dataset, &dataset.train, &backbone.tokenizer, 32, &cache).unwrap(),
-        validation: &EvaluationSet::texts(&dataset, &dataset.validation, &backbone.tokenizer, 32, &cache).unwrap(),
-        metric: Metric::Accuracy,
-        network: &backbone.config,
-    };
-    let settings = Profile::Paper.settings();
-    let course = Course { batch_size: 8, ..Course::new(settings, 1e38, 2, 0) };
-    let info = TaskInfo {
-        task: "dogs".to_owned(),
-        kind: "classification".to_owned(),
-        labels: dataset.labels.clone(),
-        head: "cls".to_owned(),
-        max_length: 32,
-        tuning: Tuning::FullFineTuning,
-        adapter: None,
-        backbone: backbone.id(),
-    };
-    let error = train(model, &info, &lessons, &course, &device, Safety::default(), &mut |_: &Step| {})
-        .err()
-        .unwrap()
-        .to_string();
+    let (backbone, mut setup) = (backbone(), Profile::Paper.setup(0));
+    setup.config.learning_rate = 1e38;
+    let error = train_on(1, &backbone, Tuning::Full, &setup, |_| {}).unwrap_err().to_string();
     assert!(error.contains("try a lower learning rate"), "{error}");
 }
 
@@ -239,9 +271,9 @@ fn the_command_trains_saves_and_scores() {
     let options =
         ["--adapter-size", "8", "--lr", "1e-2", "--epochs", "4", "--batch-size", "8", "--max-length", "6", "--json"];
     let record = lab(&[&["train"], &common[..], &options[..], &["--save", &saved]].concat());
-    assert_eq!(record["schema"], 1);
+    assert_eq!(record["schema"], 2);
     assert_eq!(record["epochs"].as_array().unwrap().len(), 4);
-    assert_eq!(record["config"]["adapter"]["size"], 8);
+    assert_eq!((&record["config"]["adapter_size"], &record["method"]["label"]), (&8.into(), &"adapters 8".into()));
     let again = lab(&[&["train"], &common[..], &options[..]].concat());
     for part in ["id", "config", "fingerprints", "params", "epochs", "best", "test"] {
         assert_eq!(record[part], again[part], "{part} is reproducible");
@@ -251,12 +283,13 @@ fn the_command_trains_saves_and_scores() {
 
     let score = lab(&[&["eval"], &common[..], &["--adapter", &saved, "--json"]].concat());
     assert_eq!(score["scores"]["accuracy"], record["best"]["validation"]["accuracy"]);
+    let remembered = lab(&["eval", "--adapter", &saved, "--json"]);
+    assert_eq!(remembered, score, "the file remembers its task and its backbone");
     let info = TaskFile::read(&file).unwrap().info;
     assert_eq!((info.task.as_str(), info.max_length), ("file:dogs", 6), "later uses cut texts as training did");
     let differing = lab(&["train", "--profile", "adapter-bert", "--explain", "--json"]);
-    assert_eq!(differing["adam.bias_correction"], false);
-    assert_eq!(differing["init_std"], 1e-3);
-    assert_eq!(differing.as_object().unwrap().len(), 9);
+    assert_eq!((&differing["bias_correction"], &differing["init_std"]), (&false.into(), &1e-3.into()));
+    assert_eq!(differing.as_object().unwrap().len(), 9, "{differing}");
 }
 
 #[test]
@@ -264,8 +297,9 @@ fn patience_ends_a_run_that_gets_no_better() {
     let backbone = backbone();
     // A rate that moves nothing: no epoch is better than the first.
     let epochs = |patience| {
-        let course = |course: Course| Course { learning_rate: 1e-30, patience, ..course };
-        run_course(&backbone, Tuning::HeadOnly, Profile::Paper, 0, course).epochs.len()
+        let change =
+            |setup: &mut common::Setup| (setup.config.learning_rate, setup.config.patience) = (1e-30, patience);
+        run_with(&backbone, Tuning::Head, Profile::Paper, 0, change).evaluations.len()
     };
     assert_eq!([epochs(None), epochs(Some(1)), epochs(Some(3))], [6, 2, 4]);
 }
@@ -298,37 +332,41 @@ fn a_divided_batch_has_the_gradient_of_the_whole(#[values(2, 3, 8, 20)] accumula
     let backbone = still_backbone();
     let run = |accumulate| {
         // With so large an ε Adam's step is in proportion to the gradient: a wrong scale cannot hide.
-        let course = |mut course: Course| {
-            course.settings.adam.epsilon = 10.0;
-            Course { accumulate, epochs: 2, learning_rate: 10.0, ..course }
-        };
-        run_course(&backbone, Tuning::Adapters, Profile::Paper, 0, course)
+        run_with(&backbone, Tuning::Adapters, Profile::Paper, 0, |setup| {
+            setup.optimizer.epsilon = 10.0;
+            let config = &mut setup.config;
+            (config.accumulate, config.epochs, config.learning_rate) = (accumulate, 2, 10.0);
+        })
     };
     let (whole, divided) = (run(1), run(accumulate));
     assert!(difference(&whole.file, &divided.file) < 1e-4, "{}", difference(&whole.file, &divided.file));
-    assert!((whole.epochs[1].loss - divided.epochs[1].loss).abs() < 1e-5);
+    assert!((whole.evaluations[1].loss - divided.evaluations[1].loss).abs() < 1e-5);
 }
 
 #[test]
 fn evaluation_every_few_steps_keeps_the_best_of_them() {
     let backbone = backbone();
-    let course = |course: Course| Course { evaluate_every: Some(3), epochs: 2, ..course };
-    let trained = run_course(&backbone, Tuning::Adapters, Profile::Paper, 0, course);
-    let steps: Vec<_> = trained.epochs.iter().map(|evaluation| (evaluation.epoch, evaluation.steps)).collect();
+    let run = |every| {
+        run_with(&backbone, Tuning::Adapters, Profile::Paper, 0, |setup| {
+            (setup.config.evaluate_every, setup.config.epochs) = (every, 2);
+        })
+    };
+    let trained = run(Some(3));
+    let steps: Vec<_> = trained.evaluations.iter().map(|evaluation| (evaluation.epoch, evaluation.steps)).collect();
     assert_eq!(steps, [(1, 3), (1, 6), (1, 8), (2, 9), (2, 12), (2, 15), (2, 16)]);
     // Looking more often changes nothing of what is learnt.
-    let seldom = run_course(&backbone, Tuning::Adapters, Profile::Paper, 0, |course| Course { epochs: 2, ..course });
-    assert_eq!(trained.epochs[6].validation, seldom.epochs[1].validation);
+    let seldom = run(None);
+    assert_eq!(trained.evaluations[6].validation, seldom.evaluations[1].validation);
     let score = |validation: &BTreeMap<String, f64>| validation["accuracy"];
-    let best = trained.epochs.iter().map(|evaluation| score(&evaluation.validation)).fold(0.0, f64::max);
+    let best = trained.evaluations.iter().map(|evaluation| score(&evaluation.validation)).fold(0.0, f64::max);
     assert_eq!(score(&trained.best.validation), best);
-    assert!(trained.epochs.iter().any(|evaluation| evaluation.steps == trained.best.steps));
+    assert!(trained.evaluations.iter().any(|evaluation| evaluation.steps == trained.best.steps));
 }
 
-#[path = "../examples/own_adapter.rs"]
-mod own_adapter;
+#[path = "../examples/own_loop.rs"]
+mod own_loop;
 
 #[test]
-fn the_example_of_an_adapter_and_a_dataset_of_ones_own_learns() {
-    own_adapter::main().unwrap();
+fn the_example_of_a_loop_of_ones_own_runs() {
+    own_loop::main().unwrap();
 }

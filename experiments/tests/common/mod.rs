@@ -8,13 +8,70 @@ use std::{
     process::{Command, Stdio},
 };
 
-use adapter_core::{Adapter, AdapterConfig, Init, TaskInfo, Tuning};
+use adapter_core::{Init, MethodInfo, TaskInfo};
 use bert_backbone::{Backbone, BertConfig, RandomCheckpoint};
 use burn::{module::Module, tensor::Device};
-use experiments::{Course, Lessons, Profile, Safety, Step, Trained, train_on};
-use tasks::{
-    Dataset, EvaluationSet, Example, Head, HeadInput, Metric, Target, TaskKind, TaskModel, TokenCache, TrainingSet,
+use experiments::{
+    Adam, AnyMethod, AnyModel, CheckpointPolicy, Lab, Precision, Schedule, Step, TrainConfig, Trained, Training,
+    TrainingData,
 };
+use serde_json::json;
+use tasks::{Dataset, EvaluationSet, Example, Head, HeadInput, Target, TokenCache, TrainingSet};
+
+/// Built-in methods, for tables of cases.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Tuning {
+    Adapters,
+    Full,
+    Head,
+}
+
+impl Tuning {
+    /// The method, with small adapters of this initial scale.
+    pub fn method(self, init_std: f64) -> Box<dyn AnyMethod> {
+        let (name, config) = match self {
+            Tuning::Adapters => ("adapters", json!({"adapter_size": 8, "init_std": init_std})),
+            Tuning::Full => ("full", json!({})),
+            Tuning::Head => ("head", json!({})),
+        };
+        let info = MethodInfo { name: name.to_owned(), config: config.as_object().unwrap().clone() };
+        Lab::paper().configure(&info).unwrap()
+    }
+}
+
+/// The two profiles, as far as training goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Profile {
+    Paper,
+    AdapterBert,
+}
+
+/// What a test may change.
+pub struct Setup {
+    pub config: TrainConfig,
+    pub optimizer: Adam,
+    pub precision: Precision,
+    head_dropout: f64,
+    init_std: f64,
+}
+
+impl Profile {
+    pub fn setup(self, seed: u64) -> Setup {
+        let config = TrainConfig { batch_size: 8, learning_rate: 1e-2, epochs: 6, seed, ..TrainConfig::default() };
+        let paper =
+            Setup { config, optimizer: Adam::default(), precision: Precision::F32, head_dropout: 0.0, init_std: 1e-2 };
+        match self {
+            Profile::Paper => paper,
+            Profile::AdapterBert => Setup {
+                config: TrainConfig { clip: 1.0, schedule: Schedule::AdapterBert, ..paper.config },
+                optimizer: Adam { epsilon: 1e-6, bias_correction: false, weight_decay: 0.01, ..Adam::default() },
+                head_dropout: 0.1,
+                init_std: 1e-3,
+                ..paper
+            },
+        }
+    }
+}
 
 pub fn backbone() -> Backbone {
     written(RandomCheckpoint::tiny())
@@ -38,47 +95,40 @@ pub fn dataset() -> Dataset {
     let example = |i: usize| {
         let (a, b) = (["the", "a", "she", "it"][i % 4], ["sat", "was", "is", "play"][i / 4 % 4]);
         let animal = ["cat", "dog"][i % 2];
-        let text = format!("{a} {animal} {b} on the mat");
-        Example { id: i.to_string(), text, pair: None, target: Some(Target::Class(i % 2)) }
+        Example::new(format!("{a} {animal} {b} on the mat"), Target::Class(i % 2))
     };
-    Dataset {
-        task: "dogs".to_owned(),
-        kind: TaskKind::Classification,
-        labels: ["cat", "dog"].map(str::to_owned).to_vec(),
-        train: (0..64).map(example).collect(),
-        validation: (64..96).map(example).collect(),
-        test: Vec::new(),
-        notes: Vec::new(),
-    }
-}
-
-pub fn run(backbone: &Backbone, tuning: Tuning, profile: Profile, seed: u64) -> Trained {
-    run_course(backbone, tuning, profile, seed, |course| course)
-}
-
-pub fn run_course(
-    backbone: &Backbone,
-    tuning: Tuning,
-    profile: Profile,
-    seed: u64,
-    change: impl FnOnce(Course) -> Course,
-) -> Trained {
-    run_on(1, backbone, tuning, profile, seed, change)
+    let (train, validation) = ((0..64).map(example), (64..96).map(example));
+    Dataset::classification("dogs", ["cat", "dog"], train, validation)
 }
 
 /// What a file of this task says of itself.
-pub fn info(backbone: &Backbone, tuning: Tuning, adapter: &AdapterConfig) -> TaskInfo {
+pub fn info(backbone: &Backbone, method: &dyn AnyMethod) -> TaskInfo {
     let dataset = dataset();
     TaskInfo {
         task: dataset.task,
         kind: dataset.kind.to_string(),
         labels: dataset.labels,
+        pairs: Some(false),
         head: HeadInput::Cls.to_string(),
         max_length: 32,
-        tuning,
-        adapter: (tuning == Tuning::Adapters).then(|| adapter.clone()),
+        method: method.info(),
         backbone: backbone.id(),
+        origin: Default::default(),
     }
+}
+
+pub fn run(backbone: &Backbone, tuning: Tuning, profile: Profile, seed: u64) -> Trained {
+    run_with(backbone, tuning, profile, seed, |_| {})
+}
+
+pub fn run_with(
+    backbone: &Backbone,
+    tuning: Tuning,
+    profile: Profile,
+    seed: u64,
+    change: impl FnOnce(&mut Setup),
+) -> Trained {
+    run_on(1, backbone, tuning, profile, seed, change)
 }
 
 /// The CPU as so many devices.
@@ -88,32 +138,48 @@ pub fn run_on(
     tuning: Tuning,
     profile: Profile,
     seed: u64,
-    change: impl FnOnce(Course) -> Course,
+    change: impl FnOnce(&mut Setup),
 ) -> Trained {
-    let device = Device::flex().autodiff();
-    let devices = vec![device.clone(); devices];
-    let init = Init::new(seed);
-    let adapter = AdapterConfig { init_std: profile.settings().init_std, ..AdapterConfig::new(8) };
-    let bert = backbone.bert.clone().train().insert(|place| match tuning {
-        Tuning::Adapters => adapter.init(place, 32, init, &device),
-        _ => None::<Adapter>,
-    });
-    let head = Head::new(32, 2, HeadInput::Cls, init, &device).with_dropout(profile.settings().head_dropout);
-    let model = tuning.apply(TaskModel::new(bert, head).unwrap());
-    let (dataset, cache) = (dataset(), TokenCache::none());
-    let lessons = Lessons {
-        train: &TrainingSet::texts(&dataset, &dataset.train, &backbone.tokenizer, 32, &cache).unwrap(),
-        validation: &EvaluationSet::texts(&dataset, &dataset.validation, &backbone.tokenizer, 32, &cache).unwrap(),
-        metric: Metric::Accuracy,
-        network: &backbone.config,
-    };
-    let course = change(Course { batch_size: 8, ..Course::new(profile.settings(), 1e-2, 6, seed) });
-    let info = info(backbone, tuning, &adapter);
+    let mut setup = profile.setup(seed);
+    change(&mut setup);
     let mut steps = Vec::new();
-    let watch = &mut |step: &Step| steps.push(step.step);
-    let trained = train_on(model, &info, &lessons, &course, &devices, Safety::default(), watch).unwrap();
-    assert!(steps.into_iter().eq(1..=trained.epochs.last().unwrap().steps));
+    let trained = train_on(devices, backbone, tuning, &setup, |step| steps.push(step.step)).unwrap();
+    assert!(steps.into_iter().eq(1..=trained.evaluations.last().unwrap().steps));
     trained
+}
+
+/// A model for this task, on a device with gradients.
+pub fn model(backbone: &Backbone, method: &dyn AnyMethod, seed: u64, dropout: f64) -> Box<dyn AnyModel> {
+    let (device, init) = (Device::flex().autodiff(), Init::new(seed));
+    let head = Head::new(32, 2, HeadInput::Cls, init, &device).with_dropout(dropout);
+    method.build(backbone.bert.clone().train(), head, init, &device).unwrap()
+}
+
+pub fn train_on(
+    devices: usize,
+    backbone: &Backbone,
+    tuning: Tuning,
+    setup: &Setup,
+    mut watch: impl FnMut(&Step),
+) -> Result<Trained, experiments::RunError> {
+    let method = tuning.method(setup.init_std);
+    let model = model(backbone, &*method, setup.config.seed, setup.head_dropout);
+    let (dataset, cache) = (dataset(), TokenCache::none());
+    let training = Training {
+        info: &info(backbone, &*method),
+        data: TrainingData {
+            train: &TrainingSet::texts(&dataset, &dataset.train, &backbone.tokenizer, 32, &cache).unwrap(),
+            validation: &EvaluationSet::texts(&dataset, &dataset.validation, &backbone.tokenizer, 32, &cache).unwrap(),
+            metric: "accuracy",
+            network: &backbone.config,
+        },
+        config: &setup.config,
+        optimizer: &setup.optimizer,
+        devices: &vec![Device::flex().autodiff(); devices],
+        precision: setup.precision,
+        probe_every: None,
+    };
+    model.train(&training, CheckpointPolicy::default(), &mut |step: &Step| watch(step))
 }
 
 /// The examples to train on as a file, six times over.

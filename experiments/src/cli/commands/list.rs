@@ -1,0 +1,214 @@
+//! `list`: what there is.
+
+use std::path::PathBuf;
+
+use adapter_core::Init;
+use anyhow::Result;
+use bert_backbone::{Bert, Source, known_backbones};
+use burn::module::Module;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use crate::{
+    cli::{
+        Session,
+        args::CacheArgs,
+        output::{grouped, print, table},
+    },
+    device::{cpu, device_kinds},
+    lab::Lab,
+    sweep::{Experiment, Scale, Suite},
+};
+
+/// List what there is to choose from
+#[derive(Args, Debug)]
+pub struct ListArgs {
+    /// What to list
+    what: What,
+    /// Folder with glue_data/, additional/ and squad/, for `list tasks`
+    #[arg(long, env = "ADAPTER_LAB_DATA", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    cache: CacheArgs,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum What {
+    /// Tasks of the paper, and whether their data is under --data-dir
+    Tasks,
+    /// Methods: what can be trained, with the keys of each
+    Methods,
+    /// Experiments of the paper, for `run`
+    Presets,
+    /// Backbones known by name
+    Backbones,
+    /// Devices: those of this build, and what was found on this machine
+    Devices,
+}
+
+pub fn run(args: &ListArgs, session: &Session<'_>) -> Result<()> {
+    match args.what {
+        What::Tasks => task_list(args, session.lab),
+        What::Methods => methods(args, session.lab),
+        What::Presets => presets(args, session.lab),
+        What::Backbones => backbones(args),
+        What::Devices => devices(args),
+    }
+}
+
+#[derive(Serialize)]
+struct MethodRow {
+    name: &'static str,
+    trains: &'static str,
+    /// Its keys with their defaults.
+    keys: crate::lab::Keys,
+}
+
+fn methods(args: &ListArgs, lab: &Lab) -> Result<()> {
+    let row = |method: &dyn crate::lab::MethodKind| MethodRow {
+        name: method.name(),
+        trains: method.about(),
+        keys: method.defaults(),
+    };
+    let list: Vec<MethodRow> = lab.methods().map(row).collect();
+    print(&list, args.json, || {
+        let mut rows = vec![["name", "what it trains, beside the head", "keys"].map(str::to_owned).to_vec()];
+        rows.extend(list.iter().map(|row| {
+            let keys: Vec<&str> = row.keys.keys().map(String::as_str).collect();
+            vec![row.name.to_owned(), row.trains.to_owned(), keys.join(", ")]
+        }));
+        table(&rows) + "\nChoose one with `--tuning NAME`; `train --help` explains the keys.\n"
+    })
+}
+
+#[derive(Serialize)]
+struct TaskRow<'a> {
+    name: &'a str,
+    suite: &'a str,
+    kind: String,
+    classes: Option<usize>,
+    metric: &'a str,
+    /// Unknown without a data folder.
+    present: Option<bool>,
+}
+
+fn task_list(args: &ListArgs, lab: &Lab) -> Result<()> {
+    fn row<'a>(task: &'a tasks::Task, args: &ListArgs) -> TaskRow<'a> {
+        let tasks::Task { name, suite, kind, classes, metric, .. } = task;
+        let present =
+            if task.needs_data() { args.data_dir.as_ref().map(|folder| task.is_present(folder)) } else { Some(true) };
+        TaskRow { name, suite, kind: kind.to_string(), classes: *classes, metric, present }
+    }
+    let list: Vec<TaskRow<'_>> = lab.tasks.iter().map(|task| row(task, args)).collect();
+    print(&list, args.json, || {
+        let head = ["name", "suite", "kind", "classes", "metric", "data"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        rows.extend(list.iter().map(|row| {
+            let present = row.present.map_or("?", |present| if present { "yes" } else { "no" });
+            let classes = row.classes.map_or("-".to_owned(), |classes| classes.to_string());
+            let name = row.name.to_owned();
+            vec![name, row.suite.to_owned(), row.kind.clone(), classes, row.metric.to_owned(), present.to_owned()]
+        }));
+        let hint = match &args.data_dir {
+            Some(folder) => format!("\nLooked for data in {}.\n", folder.display()),
+            None => "\nGive --data-dir (or ADAPTER_LAB_DATA) to see which data is there.\n".to_owned(),
+        };
+        table(&rows) + &hint
+    })
+}
+
+#[derive(Serialize)]
+struct PresetRow {
+    name: String,
+    about: String,
+}
+
+fn presets(args: &ListArgs, lab: &Lab) -> Result<()> {
+    let load = |preset: &crate::lab::Preset| {
+        let Experiment { name, about, .. } = Experiment::load(lab, &preset.name, Scale::Paper, Suite::Paper, &[])?;
+        Ok(PresetRow { name, about })
+    };
+    let list: Vec<PresetRow> = lab.presets().iter().map(load).collect::<Result<_>>()?;
+    print(&list, args.json, || {
+        let mut rows = vec![["name", "what it shows"].map(str::to_owned).to_vec()];
+        rows.extend(list.iter().map(|row| vec![row.name.clone(), row.about.clone()]));
+        table(&rows) + "\nRun one with `run NAME --backbone B --data-dir D`; `--dry-run` lists its runs.\n"
+    })
+}
+
+#[derive(Serialize)]
+struct BackboneRow {
+    name: &'static str,
+    layers: usize,
+    hidden: usize,
+    heads: usize,
+    parameters: usize,
+    fetched: bool,
+    source: String,
+    note: &'static str,
+}
+
+fn backbones(args: &ListArgs) -> Result<()> {
+    let fetcher = args.cache.fetcher();
+    let device = cpu();
+    let mut list = Vec::new();
+    for known in known_backbones() {
+        list.push(BackboneRow {
+            name: known.name,
+            layers: known.config.num_hidden_layers,
+            hidden: known.config.hidden_size,
+            heads: known.config.num_attention_heads,
+            parameters: Bert::random(&known.config, Init::new(0), &device)?.num_params(),
+            fetched: fetcher.has(known.name),
+            source: match known.source {
+                Source::Embedded => "built in".to_owned(),
+                Source::Hub { repository } => format!("hub: {repository}"),
+                Source::Wheel { package, version, .. } => format!("pip: {package}=={version}"),
+            },
+            note: known.note,
+        });
+    }
+    print(&list, args.json, || {
+        let head = ["name", "layers", "hidden", "heads", "parameters", "fetched", "source", ""];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        rows.extend(list.iter().map(|row| {
+            vec![
+                row.name.to_owned(),
+                row.layers.to_string(),
+                row.hidden.to_string(),
+                row.heads.to_string(),
+                grouped(row.parameters),
+                if row.fetched { "yes" } else { "no" }.to_owned(),
+                row.source.clone(),
+                row.note.to_owned(),
+            ]
+        }));
+        let folder = fetcher.cache.display();
+        table(&rows)
+            + &format!("\nFetched backbones are kept in {folder}. Any folder in Hugging Face layout works too.\n")
+    })
+}
+
+fn devices(args: &ListArgs) -> Result<()> {
+    let list = device_kinds();
+    print(&list, args.json, || {
+        let mut rows = vec![["device", "what", "in this build", "on this machine"].map(str::to_owned).to_vec()];
+        for kind in &list {
+            let built = if kind.built { "yes" } else { "no" };
+            let memory = |bytes: Option<u64>| bytes.map_or(String::new(), |b| format!(", {:.1} GB", b as f64 / 1e9));
+            let mut found: Vec<String> = kind
+                .found
+                .iter()
+                .map(|device| format!("{}: {}{}", device.name, device.adapter, memory(device.memory_bytes)))
+                .collect();
+            found.extend(kind.problem.clone());
+            found.extend(kind.build.as_ref().map(|command| format!("build with `{command}`")));
+            rows.push(vec![kind.name.to_owned(), kind.what.to_owned(), built.to_owned(), found.join("; ")]);
+        }
+        table(&rows)
+            + "\n`wgpu` takes the adapter that the system prefers; `vulkan` and `metal` insist on their interface.\n"
+    })
+}

@@ -1,0 +1,18 @@
+//! The commands, one file each.
+
+pub mod ablate;
+pub mod bench;
+pub mod encode;
+pub mod eval;
+pub mod fetch;
+pub mod fill_mask;
+pub mod glue_submission;
+pub mod list;
+pub mod params;
+pub mod parity;
+pub mod predict;
+pub mod pretrain;
+pub mod report;
+pub mod reproduce;
+pub mod run;
+pub mod train;

@@ -1,0 +1,72 @@
+//! `report`: figures, tables and a page from records.
+
+use std::path::PathBuf;
+
+use analysis::Finding;
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+
+use crate::cli::{Session, output::print};
+
+/// Draw every figure and table from finished runs, without training
+#[derive(Args, Debug)]
+pub struct ReportArgs {
+    /// Folder of the runs
+    #[arg(long, default_value = "runs", value_name = "DIR")]
+    runs: PathBuf,
+    /// Folder for the page, the figures and the tables
+    #[arg(long, default_value = "out", value_name = "DIR")]
+    out: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is printed of a report.
+#[derive(Serialize)]
+pub(super) struct Written {
+    page: PathBuf,
+    runs: usize,
+    /// Whether these runs agree with what the paper found.
+    findings: Vec<Verdict>,
+    /// Figures and tables without any run.
+    gaps: Vec<String>,
+}
+
+/// A finding of the paper, and what these runs show.
+#[derive(Serialize)]
+struct Verdict {
+    finding: &'static str,
+    shows: String,
+    /// Missing if there are not enough runs to say.
+    agrees: Option<bool>,
+}
+
+impl From<analysis::Report> for Written {
+    fn from(report: analysis::Report) -> Self {
+        let verdict =
+            |finding: Finding| Verdict { finding: finding.name, shows: finding.shows, agrees: finding.agrees };
+        let findings = report.findings.into_iter().map(verdict).collect();
+        Self { page: report.page, runs: report.runs, findings, gaps: report.gaps }
+    }
+}
+
+pub fn run(args: &ReportArgs, session: &Session<'_>) -> Result<()> {
+    let written: Written = analysis::write_report(&args.runs, &args.out, session.lab.exhibits())?.into();
+    print(&written, args.json, || text(&written))
+}
+
+/// Where the report is, what it says, and what it lacks.
+pub(super) fn text(written: &Written) -> String {
+    let mut text = format!("{} runs: {}\n", written.runs, written.page.display());
+    for Verdict { finding, agrees, .. } in &written.findings {
+        let Some(agrees) = agrees else { continue };
+        let verdict = if *agrees { "agrees" } else { "does not agree" };
+        text += &format!("  {verdict}: {finding}\n");
+    }
+    if !written.gaps.is_empty() {
+        text += &format!("not run: {}\n", written.gaps.join(", "));
+    }
+    text
+}

@@ -1,0 +1,125 @@
+//! `run`: an experiment, all its runs.
+
+use std::path::PathBuf;
+
+use analysis::{Recall, RunRecord, StreamRecord};
+use anyhow::{Result, bail, ensure};
+use clap::Args;
+
+use super::ablate;
+use crate::{
+    cli::{
+        Session,
+        args::check_folder,
+        ctrl_c::request_stop,
+        experiment_args::ExperimentArgs,
+        output::{grouped, print, table},
+        progress::SweepProgress,
+    },
+    lab::Lab,
+    run::{RunConfig, RunContext},
+    sweep::{ExperimentResult, Plan, Sweep},
+};
+
+/// Run an experiment: a preset of the paper, or a file of your own with a grid of runs
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// A preset (see `list presets`) or a .toml file of the same form
+    #[arg(value_name = "FILE_OR_PRESET")]
+    experiment: String,
+    /// A known name (see `list backbones`) or a folder in Hugging Face layout
+    #[arg(long, value_name = "NAME|FOLDER")]
+    backbone: Option<String>,
+    /// Folder of the runs: finished ones are not run again, interrupted ones go on
+    #[arg(long, default_value = "runs", value_name = "DIR")]
+    runs: PathBuf,
+    #[command(flatten)]
+    how: ExperimentArgs,
+}
+
+pub fn run(args: &RunArgs, session: &Session<'_>) -> Result<()> {
+    let context = args.how.context(args.runs.clone())?;
+    let options = args.how.plan_options(args.backbone.as_deref(), session)?;
+    let plan = Plan::new(session.lab, &args.experiment, &options, &context)?;
+    note(&plan, &context);
+    ensure!(!plan.runs.is_empty(), "experiment `{}` has no runs", plan.experiment);
+    let json = args.how.json;
+    if args.how.dry_run {
+        return print(&plan, json, || plan_text(&plan, session.lab));
+    }
+    check_folder(&args.runs)?;
+    request_stop(&session.stop);
+    let result = plan.execute(&mut Sweep {
+        lab: session.lab,
+        context: &context,
+        stop: &session.stop,
+        jobs: args.how.jobs(plan.backbone()),
+        watch: &mut SweepProgress::new(json),
+    })?;
+    print(&result, json, || text(&result, session.lab))?;
+    match result.failed.len() {
+        0 => Ok(()),
+        failed => bail!("{failed} of {} runs failed; the others are in {}", plan.runs.len(), args.runs.display()),
+    }
+}
+
+/// Says what of the experiment is left out.
+pub(super) fn note(plan: &Plan, context: &RunContext) {
+    let name = &plan.experiment;
+    if !plan.missing.is_empty() {
+        let place = context.data_dir.as_ref().map_or("--data-dir".to_owned(), |folder| folder.display().to_string());
+        eprintln!("note: {name}: left out, their data is not in {place}: {}", plan.missing.join(", "));
+    }
+    if !plan.too_large.is_empty() {
+        eprintln!("note: {name}: left out: {}", plan.too_large.join("; "));
+    }
+}
+
+fn text(result: &ExperimentResult, lab: &Lab) -> String {
+    let mut text = format!("{}\n", result.about);
+    if !result.runs.is_empty() {
+        let head = ["id", "run", "trained", "validation", "test"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        rows.extend(result.runs.values().filter_map(|record| row(record, lab)));
+        text += &table(&rows);
+    }
+    for (id, ablation) in &result.ablations {
+        text += &format!("\nrun {id}\n{}", ablate::text(ablation));
+    }
+    for stream in &result.streams {
+        text += &stream_text(stream);
+    }
+    for failure in &result.failed {
+        text += &format!("\nfailed: {}\n    {}\n", failure.run, failure.error);
+    }
+    text
+}
+
+fn row(record: &RunRecord, lab: &Lab) -> Option<Vec<String>> {
+    let config: RunConfig = serde_json::from_value(record.config.clone().into()).ok()?;
+    let best = record.best.as_ref()?;
+    let test = record.test.get(&best.metric).map_or("-".to_owned(), |score| format!("{score:.4}"));
+    let validation = format!("{} {:.4}", best.metric, best.validation[&best.metric]);
+    Some(vec![record.id.clone(), config.describe(lab), grouped(record.params.trained), validation, test])
+}
+
+/// A row for each stage: the score of every task so far.
+fn stream_text(stream: &StreamRecord) -> String {
+    let mut rows = vec![vec!["after".to_owned(), "trained".to_owned(), "total".to_owned()]];
+    rows[0].extend(stream.stages.iter().map(|stage| stage.task.clone()));
+    for stage in &stream.stages {
+        let mut row = vec![stage.task.clone(), grouped(stage.trained), grouped(stage.total)];
+        let cell = |recall: &Recall| format!("{:.4}{}", recall.now, if recall.identical { " =" } else { "" });
+        row.extend(stage.recall.iter().map(cell));
+        rows.push(row);
+    }
+    let (tuning, backbone) = (&stream.tuning, &stream.backbone);
+    format!("\n{tuning} on {backbone}: validation scores after each task (=: every output the same, bit for bit)\n")
+        + &table(&rows)
+}
+
+fn plan_text(plan: &Plan, lab: &Lab) -> String {
+    let runs: String = plan.runs.iter().map(|run| format!("{}\n", run.describe(lab))).collect();
+    let first = plan.runs.first().and_then(|run| serde_json::to_string_pretty(run).ok()).unwrap_or_default();
+    format!("{runs}\n{} runs; the first one in full:\n{first}\n", plan.runs.len())
+}

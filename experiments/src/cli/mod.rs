@@ -1,0 +1,134 @@
+//! The command line: the one room that knows arguments, the terminal, signals and exit codes.
+
+mod args;
+mod commands;
+mod ctrl_c;
+mod dashboard;
+mod experiment_args;
+mod key_flags;
+mod output;
+mod progress;
+mod saved;
+
+use std::{ffi::OsString, io, panic, process::ExitCode};
+
+use anyhow::Result;
+use clap::{FromArgMatches, Parser, Subcommand};
+
+use crate::{
+    device::{guard, keep_what_is_freed},
+    lab::{Keys, Lab},
+    run::general_keys,
+    sweep,
+    train::Stop,
+};
+use commands::*;
+
+/// Parameter-efficient transfer learning on a frozen BERT: adapters, their rivals, and what they cost.
+#[derive(Debug, Parser)]
+#[command(name = "adapter-lab", version, after_help = "Without a command: reproduce, on the embedded default.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Train(Box<train::TrainArgs>),
+    Run(Box<run::RunArgs>),
+    Reproduce(Box<reproduce::ReproduceArgs>),
+    Report(report::ReportArgs),
+    /// Take runs from standard input (`run --jobs` starts this)
+    #[command(hide = true)]
+    Work,
+    Pretrain(pretrain::PretrainArgs),
+    Params(params::ParamsArgs),
+    Encode(encode::EncodeArgs),
+    FillMask(fill_mask::FillMaskArgs),
+    Eval(eval::EvalArgs),
+    Predict(predict::PredictArgs),
+    GlueSubmission(glue_submission::GlueSubmissionArgs),
+    Ablate(ablate::AblateArgs),
+    Bench(bench::BenchArgs),
+    Parity(parity::ParityArgs),
+    Fetch(fetch::FetchArgs),
+    List(list::ListArgs),
+}
+
+/// What a command has at hand.
+struct Session<'a> {
+    lab: &'a Lab,
+    /// Keys that were given as flags.
+    keys: Keys,
+    /// Set by Ctrl-C.
+    stop: Stop,
+}
+
+/// The whole program: reads the command line, runs the command with what `lab` has, and says what went wrong.
+pub fn main(lab: Lab) -> ExitCode {
+    keep_what_is_freed();
+    let matches = match lab.check(&general_keys()) {
+        Ok(()) => key_flags::command(&lab).get_matches(),
+        Err(error) => return fail(&error),
+    };
+    // A device that fails panics, and so does a defect: both become an error. RUST_BACKTRACE shows where.
+    if std::env::var_os("RUST_BACKTRACE").is_none() {
+        panic::set_hook(Box::new(|_| {}));
+    }
+    // As much room as the first thread has. Where the pool is there already, it stays as it is.
+    let _ = rayon::ThreadPoolBuilder::new().stack_size(8 << 20).build_global();
+    // On a thread of the pool, so that work is shared out without waking this one up for each operation. A thread that this
+    // one waits for must not share out work itself: with one thread in the pool, both would wait for ever.
+    match rayon::scope(|_| parsed(&lab, &matches)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn fail(error: &anyhow::Error) -> ExitCode {
+    eprintln!("error: {error:#}");
+    ExitCode::FAILURE
+}
+
+/// Runs one command, given as arguments after the program's name.
+///
+/// # Errors
+/// If the arguments make no sense or the command fails; the message says what was wrong, where, and what to do.
+pub fn run_command<I, T>(lab: &Lab, arguments: I) -> Result<()>
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString> + Clone,
+{
+    lab.check(&general_keys())?;
+    let name = [OsString::from("adapter-lab")].into_iter();
+    let arguments = name.chain(arguments.into_iter().map(Into::into));
+    parsed(lab, &key_flags::command(lab).try_get_matches_from(arguments)?)
+}
+
+fn parsed(lab: &Lab, matches: &clap::ArgMatches) -> Result<()> {
+    let Some(command) = Cli::from_arg_matches(matches)?.command else { return run_command(lab, ["reproduce"]) };
+    let session = Session { lab, keys: key_flags::given(lab, matches)?, stop: Stop::default() };
+    guard(|| match command {
+        Command::Train(args) => train::run(&args, &session),
+        Command::Run(args) => run::run(&args, &session),
+        Command::Reproduce(args) => reproduce::run(&args, &session),
+        Command::Report(args) => report::run(&args, &session),
+        Command::Work => {
+            ctrl_c::request_stop(&session.stop);
+            let orders = io::BufReader::new(io::stdin());
+            sweep::work(lab, &session.stop, orders, io::stdout(), &mut progress::WorkerLog)
+        }
+        Command::Pretrain(args) => pretrain::run(&args),
+        Command::Params(args) => params::run(&args, &session),
+        Command::Encode(args) => encode::run(&args),
+        Command::FillMask(args) => fill_mask::run(&args),
+        Command::Eval(args) => eval::run(&args, &session),
+        Command::Predict(args) => predict::run(&args, &session),
+        Command::GlueSubmission(args) => glue_submission::run(&args, &session),
+        Command::Ablate(args) => ablate::run(&args, &session),
+        Command::Bench(args) => bench::run(&args, &session),
+        Command::Parity(args) => parity::run(&args, &session),
+        Command::Fetch(args) => fetch::run(&args),
+        Command::List(args) => list::run(&args, &session),
+    })
+}

@@ -1,0 +1,54 @@
+//! How commands print.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use serde::Serialize;
+
+/// Prints a result: as one JSON document, or as text for people.
+pub fn print<T: Serialize>(result: &T, json: bool, text: impl FnOnce() -> String) -> Result<()> {
+    let mut output = if json { serde_json::to_string_pretty(result)? } else { text() };
+    if !output.ends_with('\n') {
+        output.push('\n');
+    }
+    match io::stdout().write_all(output.as_bytes()) {
+        // Whoever reads our output (`head`, a pager) had enough of it.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
+}
+
+/// Lines up the columns of a table, the first row being its head. Columns of numbers are right-aligned.
+pub fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<_> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let is_number = |cell: &str| cell.starts_with(|c: char| c.is_ascii_digit());
+    let numeric: Vec<_> = (0..columns)
+        .map(|column| rows.iter().skip(1).filter_map(|row| row.get(column)).all(|cell| is_number(cell)))
+        .collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().enumerate().map(|(column, cell)| {
+            let width = widths[column];
+            if numeric[column] { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+        });
+        let line = cells.collect::<Vec<_>>().join("  ");
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// A number with its thousands set apart: `2,419,202`.
+pub fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

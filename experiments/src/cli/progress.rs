@@ -1,0 +1,225 @@
+//! How far a run is, for whoever watches.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    time::{Duration, Instant},
+};
+
+use std::collections::VecDeque;
+
+use analysis::{Evaluation, RunRecord};
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+
+use super::dashboard::Dashboard;
+use crate::{
+    sweep::SweepWatch,
+    train::{Step, Stop, Watch},
+};
+
+/// How progress is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Show {
+    /// A dashboard on a terminal, a line elsewhere; nothing with --json
+    Auto,
+    /// Burn's dashboard: curves of loss, scores and adapters
+    Dashboard,
+    /// One line: how far, how fast, how long still
+    Line,
+    /// Nothing
+    None,
+}
+
+/// Progress as it is shown.
+pub enum Progress {
+    /// Not at all.
+    Quiet,
+    /// On one line of standard error.
+    Line(ProgressLine),
+    /// On the whole terminal.
+    Dashboard(Box<Dashboard>),
+}
+
+/// One line on standard error: how far, how fast, how long still.
+pub struct ProgressLine {
+    label: String,
+    on_terminal: bool,
+    /// The first step of this process, and when it was taken.
+    first: Option<(usize, Instant)>,
+    shown: Option<Instant>,
+}
+
+impl Progress {
+    /// Progress of one run.
+    ///
+    /// # Errors
+    /// If there is no terminal for a dashboard, or JSON is to be printed on it.
+    pub fn of_run(show: Show, json: bool, label: &str, stop: &Stop) -> Result<Self> {
+        let terminal = io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal();
+        let room = terminal && !json;
+        Ok(match show {
+            Show::Dashboard if !room => bail!("--progress dashboard needs a terminal, and goes without --json"),
+            Show::Auto | Show::Dashboard if room => Progress::Dashboard(Box::new(Dashboard::new(label, stop.clone()))),
+            Show::None => Progress::Quiet,
+            Show::Auto if json => Progress::Quiet,
+            Show::Auto | Show::Line | Show::Dashboard => Progress::line(""),
+        })
+    }
+
+    /// A line that begins with `label`.
+    pub fn line(label: &str) -> Self {
+        let (label, on_terminal) = (label.to_owned(), io::stderr().is_terminal());
+        Progress::Line(ProgressLine { label, on_terminal, first: None, shown: None })
+    }
+}
+
+impl Watch for Progress {
+    fn step(&mut self, step: &Step) -> Result<()> {
+        match self {
+            Progress::Quiet => Ok(()),
+            Progress::Line(line) => line.step(step),
+            Progress::Dashboard(dashboard) => dashboard.step(step),
+        }
+    }
+
+    fn evaluation(&mut self, evaluation: &Evaluation) -> Result<()> {
+        match self {
+            Progress::Dashboard(dashboard) => dashboard.evaluation(evaluation),
+            Progress::Quiet | Progress::Line(_) => Ok(()),
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        match self {
+            Progress::Dashboard(dashboard) => dashboard.note(text),
+            Progress::Quiet | Progress::Line(_) => Notes.note(text),
+        }
+    }
+
+    fn shows_deviations(&self) -> bool {
+        matches!(self, Progress::Dashboard(_))
+    }
+}
+
+/// Says what a user should know on standard error, and nothing else.
+pub struct Notes;
+
+impl Watch for Notes {
+    fn step(&mut self, _: &Step) -> Result<()> {
+        Ok(())
+    }
+
+    fn note(&mut self, text: &str) {
+        // A note that nobody can read is no reason to stop.
+        let _ = writeln!(io::stderr(), "note: {text}");
+    }
+}
+
+/// A line on standard error for each run of a sweep: what came out, and how long the rest will take.
+pub struct SweepProgress {
+    quiet: bool,
+    pace: Pace,
+}
+
+impl SweepProgress {
+    /// Shows nothing but failures if `quiet`.
+    pub fn new(quiet: bool) -> Self {
+        Self { quiet, pace: Pace::default() }
+    }
+}
+
+impl SweepWatch for SweepProgress {
+    fn run(&mut self, label: &str) -> Box<dyn Watch> {
+        Box::new(if self.quiet { Progress::Quiet } else { Progress::line(label) })
+    }
+
+    fn ended(&mut self, done: usize, of: usize, label: &str, result: Result<&RunRecord, &str>) {
+        let left = self.pace.left(of - done);
+        let text = match result {
+            Ok(_) if self.quiet => return,
+            Ok(record) => format!("{label}: {}", score(record)),
+            Err(error) => format!("{label}: failed: {error}"),
+        };
+        let _ = writeln!(io::stderr(), "[{done}/{of}{left}] {text}");
+    }
+}
+
+/// What a process of a sweep says in its log.
+pub struct WorkerLog;
+
+impl SweepWatch for WorkerLog {
+    fn run(&mut self, label: &str) -> Box<dyn Watch> {
+        let _ = writeln!(io::stderr(), "{label}");
+        Box::new(Progress::line(""))
+    }
+
+    fn ended(&mut self, _: usize, _: usize, label: &str, result: Result<&RunRecord, &str>) {
+        let _ = match result {
+            Ok(record) => writeln!(io::stderr(), "{label}: run {}", record.id),
+            Err(reason) => writeln!(io::stderr(), "{label}: {reason}"),
+        };
+    }
+}
+
+impl Watch for ProgressLine {
+    fn step(&mut self, step: &Step) -> Result<()> {
+        let (first, since) = *self.first.get_or_insert((step.step, Instant::now()));
+        // Often enough to watch, seldom enough for a log.
+        let pause = Duration::from_secs_f64(if self.on_terminal { 0.2 } else { 30.0 });
+        let taken = step.step - first;
+        if taken == 0 || self.shown.unwrap_or(since).elapsed() < pause {
+            return Ok(());
+        }
+        self.shown = Some(Instant::now());
+        let each = since.elapsed().as_secs_f64() / taken as f64;
+        let left = each * (step.of - step.step) as f64;
+        let Step { step, of, loss, rate, tokens_per_second, .. } = step;
+        let line = format!(
+            "{}step {step}/{of}  loss {loss:.4}  rate {rate:.2e}  {tokens_per_second:.0} tokens/s  {left:.0} s left",
+            self.label
+        );
+        let (before, after) = if self.on_terminal { ("\r\x1b[K", "") } else { ("", "\n") };
+        // Progress that nobody can read is no reason to stop.
+        let _ = write!(io::stderr(), "{before}{line}{after}").and_then(|()| io::stderr().flush());
+        Ok(())
+    }
+}
+
+impl Drop for ProgressLine {
+    /// Takes the line away.
+    fn drop(&mut self) {
+        if self.on_terminal && self.shown.is_some() {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+/// When the last runs ended: a few, because those that were finished before take no time.
+#[derive(Default)]
+struct Pace(VecDeque<Instant>);
+
+impl Pace {
+    const RUNS: usize = 24;
+
+    /// A run ended, and `rest` are left: how long they will take, as a part of a sentence.
+    fn left(&mut self, rest: usize) -> String {
+        self.0.push_back(Instant::now());
+        if self.0.len() > Self::RUNS {
+            self.0.pop_front();
+        }
+        let runs = self.0.len() - 1;
+        if runs < Self::RUNS / 4 || rest == 0 {
+            return String::new();
+        }
+        let seconds = self.0[0].elapsed().as_secs_f64() / runs as f64 * rest as f64;
+        match seconds {
+            ..90.0 => format!(", {seconds:.0} s left"),
+            _ => format!(", {:.0} min left", seconds / 60.0),
+        }
+    }
+}
+
+fn score(record: &RunRecord) -> String {
+    let best = record.best.as_ref().map(|best| format!("{} {:.4}", best.metric, best.validation[&best.metric]));
+    format!("{}, {:.0} s", best.unwrap_or_default(), record.measured.training_seconds)
+}

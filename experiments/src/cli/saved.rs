@@ -1,0 +1,220 @@
+//! Task files, loaded onto their backbones and put to use.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Debug,
+    path::{Path, PathBuf},
+    rc::Rc,
+    sync::Arc,
+};
+
+use adapter_core::{TaskFile, TaskInfo};
+use anyhow::{Context, Result, bail, ensure};
+use bert_backbone::Backbone;
+use burn::tensor::Device;
+use clap::Args;
+use serde_json::Value;
+use tasks::{Example, Prediction, TaskKind, TokenCache};
+
+use super::{
+    Session,
+    args::{CacheArgs, ComputeArgs, DataArgs, file_options},
+    progress::Notes,
+};
+use crate::{
+    lab::{AnyModel, Inference},
+    run::{FileOptions, Origin, RunContext},
+};
+
+/// Which task file, and how to run it.
+#[derive(Args, Clone, Debug)]
+pub struct SavedArgs {
+    /// The task file, as `train --save` writes it
+    #[arg(long, value_name = "FILE")]
+    pub adapter: PathBuf,
+    #[command(flatten)]
+    pub how: UseArgs,
+}
+
+/// How to run a task file.
+#[derive(Args, Clone, Debug)]
+pub struct UseArgs {
+    /// The backbone it was trained on: a known name or a folder [default: as the file remembers it]
+    #[arg(long, value_name = "NAME|FOLDER")]
+    pub backbone: Option<String>,
+    #[command(flatten)]
+    pub cache: CacheArgs,
+    /// Sequences of a batch
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    pub batch_size: usize,
+    /// Longest sequence in tokens [default: as in training]
+    #[arg(long, value_name = "TOKENS")]
+    pub max_length: Option<usize>,
+    #[command(flatten)]
+    pub compute: ComputeArgs,
+}
+
+/// The task that a task file is scored on.
+#[derive(Args, Clone, Debug)]
+pub struct ScoredTaskArgs {
+    /// A known task (see `list tasks`), or file:PATH [default: the task that the file was trained on]
+    #[arg(long, value_name = "NAME|file:PATH")]
+    pub task: Option<String>,
+    #[command(flatten)]
+    data: DataArgs,
+}
+
+/// A model ready to predict.
+pub struct Saved {
+    /// What the file says of itself.
+    pub info: TaskInfo,
+    /// What the task asks for.
+    pub kind: TaskKind,
+    /// The backbone.
+    pub backbone: Rc<Backbone>,
+    /// The model.
+    pub model: Box<dyn AnyModel>,
+    device: Device,
+    batch_size: usize,
+    max_length: Option<usize>,
+    context: RunContext,
+}
+
+impl SavedArgs {
+    /// Loads the file onto its backbone.
+    pub fn load(&self, session: &Session<'_>) -> Result<Saved> {
+        let mut saved = self.how.load_all(std::slice::from_ref(&self.adapter), session)?;
+        saved.pop().context("no task file")
+    }
+}
+
+impl UseArgs {
+    /// Loads task files onto their backbones; those of the same backbone share it.
+    pub fn load_all(&self, adapters: &[PathBuf], session: &Session<'_>) -> Result<Vec<Saved>> {
+        let files = adapters.iter().map(|adapter| TaskFile::read(adapter)).collect::<Result<Vec<_>, _>>()?;
+        // A method that this program does not have is said before a backbone is loaded.
+        for (adapter, file) in adapters.iter().zip(&files) {
+            session.lab.configure(&file.info.method).with_context(|| format!("cannot use {}", adapter.display()))?;
+        }
+        let device = self.compute.devices().first()?;
+        let mut backbones: BTreeMap<String, Rc<Backbone>> = BTreeMap::new();
+        let mut load = |(adapter, file): (&PathBuf, TaskFile)| {
+            let name = self.backbone_of(adapter, &file.info)?;
+            let backbone = match backbones.get(&name) {
+                Some(known) => known.clone(),
+                None => {
+                    let loaded = self.cache.context().backbone(&name, &device, &mut Notes);
+                    let backbone = Rc::new(loaded.with_context(|| remembered(adapter, &file.info))?);
+                    backbones.insert(name, backbone.clone());
+                    backbone
+                }
+            };
+            self.saved(file, backbone, &device, session).with_context(|| format!("cannot use {}", adapter.display()))
+        };
+        adapters.iter().zip(files).map(&mut load).collect()
+    }
+
+    /// The backbone to load: as asked for, or where the file remembers it, or by its name.
+    fn backbone_of(&self, adapter: &Path, info: &TaskInfo) -> Result<String> {
+        if let Some(name) = &self.backbone {
+            return Ok(name.clone());
+        }
+        let place = info.origin.get("backbone").and_then(Value::as_str);
+        let known = [place, Some(&info.backbone.name)].into_iter().flatten();
+        let fetcher = self.cache.fetcher();
+        let found = known.clone().find(|name| Path::new(name).is_dir() || fetcher.has(name));
+        // A known name that was not fetched has an error of its own, which says how to fetch it.
+        let known = known.clone().find(|name| bert_backbone::KnownBackbone::find(name).is_some());
+        match found.or(known) {
+            Some(name) => Ok(name.to_owned()),
+            None => bail!("{}; give --backbone", remembered(adapter, info)),
+        }
+    }
+
+    fn saved(&self, file: TaskFile, backbone: Rc<Backbone>, device: &Device, session: &Session<'_>) -> Result<Saved> {
+        let info = file.info.clone();
+        let model = session.lab.load(&backbone, file, device)?;
+        Ok(Saved {
+            kind: info.kind.parse()?,
+            info,
+            backbone,
+            model: model.in_precision(self.compute.dtype),
+            device: device.clone(),
+            batch_size: self.batch_size,
+            max_length: self.max_length,
+            context: self.cache.context(),
+        })
+    }
+}
+
+/// Where a file's backbone was.
+fn remembered(adapter: &Path, info: &TaskInfo) -> String {
+    let (file, name) = (adapter.display(), &info.backbone.name);
+    match info.origin.get("backbone").and_then(Value::as_str) {
+        Some(place) if place != name => format!("{file} was trained on the backbone `{name}`, then in {place}"),
+        _ => format!("{file} was trained on the backbone `{name}`"),
+    }
+}
+
+/// The task that a file is scored on: as asked for, or as the file remembers it.
+pub struct ChosenTask {
+    pub name: String,
+    pub files: FileOptions,
+    pub context: RunContext,
+}
+
+impl Saved {
+    /// The task to score the file on: as asked for, or as the file remembers it.
+    pub fn task(&self, args: &ScoredTaskArgs, session: &Session<'_>) -> Result<ChosenTask> {
+        let asked = args.task.as_deref();
+        let origin: Option<Origin> = serde_json::from_value(Value::Object(self.info.origin.clone())).ok();
+        let same = |origin: &&Origin| asked.is_none_or(|asked| asked == origin.task || asked == self.info.task);
+        let origin = origin.as_ref().filter(same);
+        let given = file_options(&session.keys)?;
+        let files = match origin {
+            Some(origin) if given.is_default() => origin.files.clone(),
+            _ => given,
+        };
+        let name = match (asked, origin) {
+            (Some(asked), _) => asked.to_owned(),
+            (None, Some(origin)) => origin.task.clone(),
+            (None, None) => self.info.task.clone(),
+        };
+        let data_dir = args.data.data_dir.clone().or(origin.and_then(|origin| origin.data_dir.clone()));
+        Ok(ChosenTask { name, files, context: RunContext { data_dir, ..self.context.clone() } })
+    }
+
+    /// Refuses a task that the file was not trained for.
+    pub fn check_task(&self, task: &str, kind: TaskKind, labels: &[impl AsRef<str> + Debug]) -> Result<()> {
+        let same_labels = self.info.labels.iter().map(String::as_str).eq(labels.iter().map(AsRef::as_ref));
+        ensure!(
+            kind == self.kind && same_labels,
+            "the file was trained for {} with labels {:?}; task `{task}` is {kind} with {labels:?}",
+            self.kind,
+            self.info.labels,
+        );
+        Ok(())
+    }
+
+    /// How it is run over many texts.
+    pub fn inference(&self) -> Inference<'_> {
+        Inference { network: &self.backbone.config, batch_size: self.batch_size, device: &self.device }
+    }
+
+    /// The cache for texts that come again.
+    pub fn token_cache(&self) -> TokenCache {
+        self.context.token_cache()
+    }
+
+    /// The longest sequence: as asked for, or as in training.
+    pub fn max_length(&self) -> usize {
+        self.max_length.unwrap_or(self.info.max_length)
+    }
+
+    /// Predictions for texts.
+    pub fn predict(&self, examples: &[Example], cache: &TokenCache) -> Result<Vec<Prediction>> {
+        let tokens = cache.texts(examples, &self.backbone.tokenizer, self.max_length())?;
+        let rows = self.model.outputs(&Arc::new(tokens), self.inference())?;
+        Ok(rows.iter().map(|row| Prediction::from_outputs(self.kind, row)).collect())
+    }
+}

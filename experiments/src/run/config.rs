@@ -1,0 +1,131 @@
+//! A run's configuration, resolved.
+
+use adapter_core::MethodInfo;
+use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::FileOptions;
+use crate::{
+    lab::{AnyMethod, Keys, Lab},
+    train::{Optimizer, TrainConfig},
+};
+
+/// Raised whenever a change of the program alters results: runs of another version are other runs.
+pub const NUMERICS: u32 = 2;
+
+/// The version of Burn, which computes; a test compares it with the workspace's.
+pub const BURN_VERSION: &str = "0.22.1";
+
+/// Everything that decides what a run computes, but for the contents of its data and backbone. Written down it is flat: the
+/// keys of an experiment file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunConfig {
+    /// The task's name.
+    pub task: String,
+    /// The backbone's name.
+    pub backbone: String,
+    /// The method's name.
+    pub tuning: String,
+    /// The head's name.
+    pub head: String,
+    /// Dropout in front of the head.
+    pub head_dropout: f64,
+    /// The optimiser's name.
+    pub optimizer: String,
+    /// How long, how fast and in what order.
+    #[serde(flatten)]
+    pub train: TrainConfig,
+    /// Longest sequence in tokens.
+    pub max_length: usize,
+    /// Training examples that are kept, after a seeded shuffle; `None` keeps all.
+    #[serde(default)]
+    pub limit: Option<usize>,
+    /// The metric to choose by; `None` is the task's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<String>,
+    /// Whether the frozen layers below the lowest trained one are computed once, without dropout.
+    pub cache_prefix: bool,
+    /// Which columns of which files make a task of one's own. Its contents decide a run, not where they lie.
+    #[serde(default, skip_serializing_if = "FileOptions::is_default")]
+    pub files: FileOptions,
+    /// Keys of the method and of the optimiser.
+    #[serde(flatten)]
+    pub own: Keys,
+}
+
+impl RunConfig {
+    /// The keys that decide the run.
+    ///
+    /// # Errors
+    /// If a value has no written form.
+    pub fn keys(&self) -> Result<Keys> {
+        let Value::Object(mut keys) = serde_json::to_value(self)? else { bail!("a configuration is an object") };
+        keys.remove("files");
+        Ok(keys)
+    }
+
+    /// Its method.
+    ///
+    /// # Errors
+    /// If `lab` does not have it.
+    pub fn method(&self, lab: &Lab) -> Result<Box<dyn AnyMethod>> {
+        let defaults = lab.find_method(&self.tuning)?.defaults();
+        let own = self.own.iter().filter(|(key, _)| defaults.contains_key(*key));
+        let config = own.map(|(key, value)| (key.clone(), value.clone())).collect();
+        lab.configure(&MethodInfo { name: self.tuning.clone(), config })
+    }
+
+    /// Its optimiser.
+    ///
+    /// # Errors
+    /// If `lab` does not have it.
+    pub fn configure_optimizer(&self, lab: &Lab) -> Result<Box<dyn Optimizer>> {
+        lab.configure_optimizer(&self.optimizer, &self.own)
+    }
+
+    /// In short: what is trained how, and what is not as usual.
+    pub fn describe(&self, lab: &Lab) -> String {
+        let Self { task, train, .. } = self;
+        let mut text = match self.method(lab).map(|method| method.record()) {
+            Ok(method) => {
+                let variant = method.variant.iter().map(|(key, value)| match value {
+                    Value::String(value) => format!(" {key} {value}"),
+                    value => format!(" {key} {value}"),
+                });
+                format!("{task} {}{}", method.label, variant.collect::<String>())
+            }
+            Err(_) => format!("{task} {}", self.tuning),
+        };
+        text += &format!(" lr {} epochs {} seed {}", train.learning_rate, train.epochs, train.seed);
+        let usual = TrainConfig::default();
+        let optional = |value: Option<usize>| value.map(|value| value.to_string());
+        let others = [
+            ("head", (self.head == "pooler").then(|| self.head.clone())),
+            ("optimizer", (self.optimizer != "adam").then(|| self.optimizer.clone())),
+            ("clip", (train.clip != usual.clip).then(|| train.clip.to_string())),
+            ("batch", (train.batch_size != usual.batch_size).then(|| train.batch_size.to_string())),
+            ("parts", (train.accumulate != usual.accumulate).then(|| train.accumulate.to_string())),
+            ("length", (self.max_length != 128).then(|| self.max_length.to_string())),
+            ("limit", optional(self.limit)),
+            ("patience", optional(train.patience)),
+            ("evaluated every", optional(train.evaluate_every)),
+            ("cached prefix", self.cache_prefix.then(String::new)),
+        ];
+        for (name, value) in others.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+            text += format!(" {name} {value}").trim_end();
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recorded_version_of_burn_is_the_one_that_is_used() {
+        let manifest = include_str!("../../../Cargo.toml");
+        assert!(manifest.contains(&format!("burn = {{ version = \"={BURN_VERSION}\"")));
+    }
+}

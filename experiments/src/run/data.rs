@@ -1,0 +1,143 @@
+//! A task's data as a run takes them: tokenised, limited, and what is known of them.
+
+use anyhow::{Context, Result, ensure};
+use bert_backbone::{Backbone, BertConfig};
+use burn::tensor::Device;
+use tasks::{
+    EvaluationSet, FrozenPrefix, Metrics, TaskData, TaskKind, TokenCache, TrainingSet, WindowConfig,
+    shuffle::{Purpose, permutation},
+};
+
+use super::RunConfig;
+use crate::{
+    device::memory,
+    lab::{AnyModel, Inference},
+};
+
+/// A task's data as a run takes them.
+pub struct PreparedData {
+    /// The task's name.
+    pub task: String,
+    /// What it asks for.
+    pub kind: TaskKind,
+    /// The names of its classes.
+    pub labels: Vec<String>,
+    /// Whether its examples are pairs of texts; unknown for questions.
+    pub pairs: Option<bool>,
+    /// Outputs of its head.
+    pub outputs: usize,
+    /// Examples to train on.
+    pub train: TrainingSet,
+    /// Examples to choose by.
+    pub validation: EvaluationSet,
+    /// Examples to report on, where their labels are known.
+    pub test: Option<EvaluationSet>,
+}
+
+impl PreparedData {
+    /// Tokenises what a run takes of `data`.
+    ///
+    /// # Errors
+    /// If an example has no label, or a text cannot be tokenised.
+    pub fn new(
+        data: &TaskData,
+        config: &RunConfig,
+        backbone: &Backbone,
+        cache: &TokenCache,
+        metrics: &Metrics,
+    ) -> Result<Self> {
+        let tokenizer = &backbone.tokenizer;
+        let validation = validation(data, config, backbone, cache, metrics)?;
+        match data {
+            TaskData::Texts(dataset) => {
+                let has_targets = dataset.test.iter().any(|example| example.target.is_some());
+                let test = || EvaluationSet::texts(dataset, &dataset.test, tokenizer, config.max_length, cache);
+                let kept = limited(&dataset.train, config);
+                Ok(Self {
+                    task: dataset.task.clone(),
+                    kind: dataset.kind,
+                    labels: dataset.labels.clone(),
+                    pairs: Some(dataset.train.iter().any(|example| example.pair.is_some())),
+                    outputs: dataset.outputs(),
+                    train: TrainingSet::texts(dataset, &kept, tokenizer, config.max_length, cache)?,
+                    validation,
+                    test: has_targets.then(test).transpose()?.map(|set| set.with_metrics(metrics)),
+                })
+            }
+            TaskData::Questions(questions) => {
+                let window = WindowConfig::within(backbone.config.max_position_embeddings);
+                Ok(Self {
+                    task: config.task.clone(),
+                    kind: TaskKind::Span,
+                    labels: Vec::new(),
+                    pairs: None,
+                    outputs: 2,
+                    train: TrainingSet::questions(&limited(&questions.train, config), tokenizer, window, cache)?,
+                    validation,
+                    test: None,
+                })
+            }
+        }
+    }
+
+    /// The same sets with what the model's frozen layers say of them.
+    ///
+    /// # Errors
+    /// If there are no frozen layers, or not enough memory.
+    pub fn with_prefix(
+        self,
+        model: &dyn AnyModel,
+        config: &RunConfig,
+        network: &BertConfig,
+        device: &Device,
+    ) -> Result<Self> {
+        let layers = model.frozen_layers().context("the embeddings are trained: there is no prefix")?;
+        let (train, validation) = (self.train.tokens.clone(), self.validation.tokens().clone());
+        let needed = [&train, &validation].map(|tokens| FrozenPrefix::bytes(tokens, network.hidden_size)).iter().sum();
+        if let Some(free) = memory::free() {
+            let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+            ensure!(
+                needed < free / 10 * 9,
+                "the cached prefix takes {:.1} GB, {:.1} GB of memory are free; use a limit, or no cache_prefix",
+                gigabytes(needed),
+                gigabytes(free)
+            );
+        }
+        let how = Inference { network, batch_size: 2 * config.train.batch_size, device };
+        let prefix = |tokens| model.prefix(layers, tokens, how);
+        let (train, validation) = (prefix(&train)?, prefix(&validation)?);
+        Ok(Self { train: self.train.with_prefix(train), validation: self.validation.with_prefix(validation), ..self })
+    }
+}
+
+/// The examples that a run is judged by.
+pub(super) fn validation(
+    data: &TaskData,
+    config: &RunConfig,
+    backbone: &Backbone,
+    cache: &TokenCache,
+    metrics: &Metrics,
+) -> Result<EvaluationSet> {
+    let tokenizer = &backbone.tokenizer;
+    let set = match data {
+        TaskData::Texts(dataset) => {
+            EvaluationSet::texts(dataset, &dataset.validation, tokenizer, config.max_length, cache)?
+        }
+        TaskData::Questions(questions) => {
+            let window = WindowConfig::within(backbone.config.max_position_embeddings);
+            EvaluationSet::questions(&questions.validation, questions.version, tokenizer, window, cache)?
+        }
+    };
+    Ok(set.with_metrics(metrics))
+}
+
+/// The training examples that a run keeps.
+fn limited<T: Clone>(all: &[T], config: &RunConfig) -> Vec<T> {
+    match config.limit {
+        Some(limit) => {
+            let order = permutation(all.len(), config.train.seed, Purpose::Limit);
+            order.into_iter().take(limit).map(|example| all[example].clone()).collect()
+        }
+        None => all.to_vec(),
+    }
+}

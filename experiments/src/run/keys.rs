@@ -1,0 +1,254 @@
+//! Layers of keys: each says what it knows, and a later one wins.
+
+use adapter_core::Key;
+use anyhow::{Context, Result, bail, ensure};
+use config::{Config, File, FileFormat};
+use serde_json::Value;
+use tasks::nearest;
+
+use crate::lab::{Keys, Lab};
+
+/// Keys of every run, as help shows them.
+pub const RUN_KEYS: &[Key] = &[
+    Key::new(
+        "task",
+        "NAME|file:PATH",
+        "A known task (see `list tasks`), or file:PATH with a .csv, .tsv or .jsonl file of your own",
+    ),
+    Key::new("backbone", "NAME|FOLDER", "A known name (see `list backbones`) or a folder in Hugging Face layout"),
+    Key::new("tuning", "METHOD", "What is trained (see `list methods`)"),
+    Key::new(
+        "profile",
+        "NAME",
+        "Where settings come from that you do not give: paper, or adapter-bert (the authors' released code)",
+    ),
+    Key::new("lr", "RATE", "Highest learning rate"),
+    Key::new("epochs", "N", "Passes over the training set"),
+    Key::new("batch_size", "N", "Examples of a step"),
+    Key::new(
+        "accumulate",
+        "PARTS",
+        "Take each step's examples in so many parts, to save memory; their gradients are averaged",
+    ),
+    Key::new(
+        "max_length",
+        "TOKENS",
+        "Longest sequence in tokens; questions are always read in windows of up to 384 [default: 128, or what the backbone takes]",
+    ),
+    Key::new("seed", "SEED", "Decides initial values, order and dropout"),
+    Key::new("limit", "N", "Keep so many training examples, after a seeded shuffle"),
+    Key::new("head", "NAME", "What the head reads: cls or pooler; question answering always reads tokens"),
+    Key::new("head_dropout", "P", "Dropout in front of the head"),
+    Key::new("optimizer", "NAME", "The optimiser"),
+    Key::new("schedule", "NAME", "The learning rate over the run: paper or adapter-bert"),
+    Key::new("warmup", "SHARE", "Share of the steps that are warm-up"),
+    Key::new("clip", "NORM", "Largest norm of all gradients together; 0 clips nothing"),
+    Key::new("metric", "NAME", "The metric to choose by [default: the task's own]"),
+    Key::new("evaluate_every", "STEPS", "Evaluate every so many steps too, not only at each epoch's end"),
+    Key::new("patience", "N", "End after so many evaluations without a better score [default: run to the end]"),
+    Key::new(
+        "cache_prefix",
+        "BOOL",
+        "Compute the frozen layers below the lowest trained one only once, without dropout",
+    ),
+];
+
+/// Keys that say how a file of one's own is read.
+pub const FILE_KEYS: &[Key] = &[
+    Key::new("text_column", "NAME", "For file:PATH: the text's column [default: text]"),
+    Key::new("pair_column", "NAME", "For file:PATH: the second text's column"),
+    Key::new("label_column", "NAME", "For file:PATH: the column of labels or scores [default: label]"),
+    Key::new(
+        "labels",
+        "KIND",
+        "For file:PATH: what that column holds: class, score, or several (a JSON list, or divided by |) [default: class]",
+    ),
+    Key::new("validation_file", "FILE", "For file:PATH: examples to choose by [default: a tenth of the file]"),
+    Key::new("test_file", "FILE", "For file:PATH: examples to report on [default: a tenth of the file]"),
+];
+
+/// The names of all keys that every run has.
+pub fn general_keys() -> Vec<&'static str> {
+    RUN_KEYS.iter().chain(FILE_KEYS).map(|key| key.name).collect()
+}
+
+/// Environment variables that begin with this are a layer.
+const PREFIX: &str = "ADAPTER_LAB_";
+
+/// Variables that are options of commands, not of runs.
+const NOT_OF_RUNS: [&str; 4] = ["DATA", "CACHE", "DEVICE", "PIP"];
+
+/// Reads layers of keys for a lab, which knows what keys there are.
+#[derive(Clone, Copy)]
+pub struct Layers<'a> {
+    lab: &'a Lab,
+}
+
+impl<'a> Layers<'a> {
+    /// Layers for the methods and optimisers of `lab`.
+    pub fn new(lab: &'a Lab) -> Self {
+        Self { lab }
+    }
+
+    /// A layer in TOML.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn parse(text: &str) -> Result<Keys> {
+        Ok(Config::builder().add_source(File::from_str(text, FileFormat::Toml)).build()?.try_deserialize()?)
+    }
+
+    /// The layer of this process's environment: `ADAPTER_LAB_BATCH_SIZE=16` is `batch_size = 16`.
+    ///
+    /// # Errors
+    /// If a variable is no text or names no key.
+    pub fn environment(self) -> Result<Keys> {
+        let ours = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+        let ours = ours.filter(|(name, _)| name.starts_with(PREFIX));
+        let variables = ours.map(|(name, value)| match value.into_string() {
+            Ok(value) => Ok((name, value)),
+            Err(_) => bail!("{name}: its value is not UTF-8"),
+        });
+        self.variables(variables.collect::<Result<Vec<_>>>()?)
+    }
+
+    /// The layer of some environment variables.
+    ///
+    /// # Errors
+    /// If one names no key.
+    pub fn variables(self, variables: impl IntoIterator<Item = (String, String)>) -> Result<Keys> {
+        let mut keys = Keys::new();
+        for (name, value) in variables {
+            let Some(rest) = name.strip_prefix(PREFIX).filter(|rest| !NOT_OF_RUNS.contains(rest)) else { continue };
+            let (key, value) = (rest.to_lowercase(), read(&value));
+            self.check(&key, &value, &name)?;
+            keys.insert(key, value);
+        }
+        Ok(keys)
+    }
+
+    /// The layer of `--set KEY=VALUE`.
+    ///
+    /// # Errors
+    /// If one is no assignment or names no key.
+    pub fn assignments(self, texts: &[String]) -> Result<Keys> {
+        let mut keys = Keys::new();
+        for text in texts {
+            let Some((key, value)) = text.split_once('=') else { bail!("--set {text}: give KEY=VALUE") };
+            let (key, value) = (key.trim(), read(value.trim()));
+            self.check(key, &value, "--set")?;
+            keys.insert(key.to_owned(), value);
+        }
+        Ok(keys)
+    }
+
+    /// The value of a flag for a key.
+    ///
+    /// # Errors
+    /// If it says nothing.
+    pub fn flag(self, key: &str, text: &str) -> Result<Value> {
+        let value = read(text);
+        self.check(key, &value, &format!("--{}", key.replace('_', "-")))?;
+        ensure!(!value.is_array() || key == "layer_sizes", "--{}: one value is needed", key.replace('_', "-"));
+        Ok(value)
+    }
+
+    /// Refuses a key that there is not, and suggests the nearest that there is; and a value that says nothing. `place` is
+    /// where it was said.
+    ///
+    /// # Errors
+    /// As said.
+    pub fn check(self, key: &str, value: &Value, place: &str) -> Result<()> {
+        let own = self.lab.own_keys();
+        let mut known = general_keys();
+        known.extend(own.keys().map(String::as_str));
+        if known.contains(&key) {
+            let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+            ensure!(!values.is_empty(), "{place}: {key} = [] leaves nothing to run");
+            // What JSON cannot write is not a number.
+            let infinite = |value: &Value| {
+                value.is_null() || value.as_str().is_some_and(|text| text.parse().is_ok_and(|x: f64| !x.is_finite()))
+            };
+            ensure!(!values.iter().any(infinite), "{place}: {key} needs finite numbers");
+            return Ok(());
+        }
+        known.sort_unstable();
+        match nearest(key, known.iter().copied()) {
+            Some(nearest) => bail!("{place}: unknown key `{key}`; did you mean `{nearest}`?"),
+            None => bail!("{place}: unknown key `{key}`; known are {}", known.join(", ")),
+        }
+    }
+}
+
+/// All layers as one, the lowest first.
+///
+/// # Errors
+/// If a value cannot be merged.
+pub(crate) fn merge(layers: &[&Keys]) -> Result<Keys> {
+    let mut builder = Config::builder();
+    for &layer in layers {
+        builder = builder.add_source(Config::try_from(layer).context("cannot read these keys")?);
+    }
+    Ok(builder.build()?.try_deserialize()?)
+}
+
+/// A value as TOML writes it, or a list of values divided by commas, or a text.
+fn read(text: &str) -> Value {
+    let toml = |text: &str| Layers::parse(&format!("value = {text}")).ok().and_then(|mut keys| keys.remove("value"));
+    toml(text).unwrap_or_else(|| {
+        let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+        if inner.contains(',') {
+            inner.split(',').map(|part| read(part.trim())).collect()
+        } else {
+            Value::String(inner.to_owned())
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case("cola", json!("cola"))]
+    #[case("1e-3", json!(1e-3))]
+    #[case("32", json!(32))]
+    #[case("true", json!(true))]
+    #[case("[8, 64]", json!([8, 64]))]
+    #[case("8,64", json!([8, 64]))]
+    #[case("[cola, mrpc]", json!(["cola", "mrpc"]))]
+    #[case("file:a b.csv", json!("file:a b.csv"))]
+    fn values_are_read_as_people_write_them(#[case] text: &str, #[case] expected: Value) {
+        assert_eq!(read(text), expected);
+    }
+
+    #[test]
+    fn a_later_layer_wins() {
+        let lab = Lab::paper();
+        let variables = [("ADAPTER_LAB_EPOCHS", "5"), ("ADAPTER_LAB_LR", "1e-3"), ("ADAPTER_LAB_DATA", "/data")];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let environment = Layers::new(&lab).variables(variables).unwrap();
+        let set = Layers::new(&lab).assignments(&["lr=3e-3".to_owned()]).unwrap();
+        assert_eq!(Value::Object(merge(&[&environment, &set]).unwrap()), json!({"epochs": 5, "lr": 3e-3}));
+    }
+
+    #[test]
+    fn an_unknown_key_is_an_error_that_names_the_nearest() {
+        let lab = Lab::paper();
+        let error = |text: &str| Layers::new(&lab).assignments(&[text.to_owned()]).unwrap_err().to_string();
+        assert_eq!(error("adapter_sise=8"), "--set: unknown key `adapter_sise`; did you mean `adapter_size`?");
+        assert!(error("colour=red").contains("known are accumulate, "), "{}", error("colour=red"));
+        assert!(error("epochs").contains("give KEY=VALUE"));
+        let variable = [("ADAPTER_LAB_EPOCH".to_owned(), "5".to_owned())];
+        let error = Layers::new(&lab).variables(variable).unwrap_err().to_string();
+        assert_eq!(error, "ADAPTER_LAB_EPOCH: unknown key `epoch`; did you mean `epochs`?");
+    }
+
+    #[rstest]
+    fn what_is_no_number_is_refused(#[values("lr=nan", "clip=inf", "lr=1e-3,nan", "seed=[]")] text: &str) {
+        assert!(Layers::new(&Lab::paper()).assignments(&[text.to_owned()]).is_err());
+    }
+}

@@ -1,0 +1,20 @@
+//! A run: from its keys to its record.
+
+mod config;
+mod context;
+mod data;
+mod keys;
+mod resolve;
+mod runner;
+mod step_log;
+mod store;
+
+pub use config::{BURN_VERSION, NUMERICS, RunConfig};
+pub use context::{FileOptions, Labels, RunContext};
+pub use data::PreparedData;
+pub(crate) use keys::merge;
+pub use keys::{FILE_KEYS, Layers, RUN_KEYS, general_keys};
+pub use resolve::{effective_keys, foreign_keys, resolve};
+pub use runner::{FinishedRun, Runner};
+pub use step_log::{StepLine, StepLog};
+pub use store::{Found, OpenRun, Origin, RunManifest, RunStore, write_json};

@@ -1,0 +1,264 @@
+//! From keys to a configuration that has no optional meaning left.
+
+use adapter_core::{Kind, Part, Role};
+use anyhow::{Context, Result, bail, ensure};
+use bert_backbone::BertConfig;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+use tasks::nearest;
+
+use super::{FileOptions, Layers, RunConfig, keys::FILE_KEYS};
+use crate::{
+    lab::{Keys, Lab},
+    train::TrainConfig,
+};
+
+/// Profiles by name: keys that stand where nothing else is said.
+const PROFILES: [(&str, &str); 2] = [("paper", ""), ("adapter-bert", include_str!("../../profiles/adapter-bert.toml"))];
+
+/// The keys of the profile called `name`.
+fn profile(name: &str) -> Result<Keys> {
+    let known = PROFILES.map(|(name, _)| name);
+    let Some((_, text)) = PROFILES.iter().find(|(known, _)| *known == name) else {
+        match nearest(name, known) {
+            Some(nearest) => bail!("unknown profile `{name}`; did you mean `{nearest}`?"),
+            None => bail!("unknown profile `{name}`; known are {}", known.join(", ")),
+        }
+    };
+    Layers::parse(text).with_context(|| format!("profile `{name}`"))
+}
+
+/// Keys of every run that are no part of its training.
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct General {
+    task: Option<String>,
+    backbone: Option<String>,
+    tuning: Option<String>,
+    profile: String,
+    head: String,
+    head_dropout: f64,
+    optimizer: String,
+    max_length: Option<usize>,
+    limit: Option<usize>,
+    metric: Option<String>,
+    cache_prefix: bool,
+}
+
+impl Default for General {
+    fn default() -> Self {
+        Self {
+            task: None,
+            backbone: None,
+            tuning: None,
+            profile: "paper".to_owned(),
+            head: "cls".to_owned(),
+            head_dropout: 0.0,
+            optimizer: "adam".to_owned(),
+            max_length: None,
+            limit: None,
+            metric: None,
+            cache_prefix: false,
+        }
+    }
+}
+
+impl General {
+    const KEYS: [&'static str; 11] = [
+        "task",
+        "backbone",
+        "tuning",
+        "profile",
+        "head",
+        "head_dropout",
+        "optimizer",
+        "max_length",
+        "limit",
+        "metric",
+        "cache_prefix",
+    ];
+}
+
+/// The keys of `keys` that are called so.
+fn only(keys: &Keys, wanted: impl Fn(&str) -> bool) -> Keys {
+    keys.iter().filter(|(key, _)| wanted(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// Reads keys as `T`; an error names the key.
+fn read<T: DeserializeOwned>(keys: Keys) -> Result<T> {
+    for (key, value) in &keys {
+        let alone = Keys::from_iter([(key.clone(), value.clone())]);
+        let read: serde_json::Result<T> = serde_json::from_value(Value::Object(alone));
+        read.with_context(|| format!("{key} = {value}"))?;
+    }
+    Ok(serde_json::from_value(Value::Object(keys))?)
+}
+
+/// What `keys` come to with the profile below them, the defaults of the method and of the optimiser included.
+///
+/// # Errors
+/// If a method, an optimiser or a profile is not there.
+pub fn effective_keys(lab: &Lab, keys: &Keys) -> Result<Keys> {
+    let name = |key: &str, usual: &str| keys.get(key).and_then(Value::as_str).unwrap_or(usual).to_owned();
+    let mut all = profile(&name("profile", "paper"))?;
+    all.extend(keys.clone());
+    let named = |all: &Keys, key: &str, usual: &str| all.get(key).and_then(Value::as_str).unwrap_or(usual).to_owned();
+    let method = lab.find_method(&named(&all, "tuning", lab.default_method()))?.defaults();
+    let optimizer = lab.optimizer_defaults(&named(&all, "optimizer", "adam"))?;
+    let General { head, head_dropout, optimizer: usual, cache_prefix, .. } = General::default();
+    let Value::Object(mut effective) = serde_json::to_value(TrainConfig::default())? else { return Ok(all) };
+    effective.retain(|_, value| !value.is_null());
+    let general = [
+        ("head", head.into()),
+        ("head_dropout", head_dropout.into()),
+        ("optimizer", usual.into()),
+        ("cache_prefix", cache_prefix.into()),
+        ("tuning", lab.default_method().into()),
+    ];
+    effective.extend(general.map(|(key, value): (&str, Value)| (key.to_owned(), value)));
+    effective.extend(method.clone());
+    effective.extend(optimizer.clone());
+    // What belongs to other methods decides nothing.
+    let foreign = lab.own_keys();
+    all.retain(|key, _| !foreign.contains_key(key) || method.contains_key(key) || optimizer.contains_key(key));
+    effective.extend(all);
+    effective.remove("profile");
+    Ok(effective)
+}
+
+/// Those of `keys` that belong to a method or an optimiser which is not the one in use.
+///
+/// # Errors
+/// If the method or the optimiser is not there.
+pub fn foreign_keys(lab: &Lab, keys: &Keys) -> Result<Vec<String>> {
+    let (effective, own) = (effective_keys(lab, keys)?, lab.own_keys());
+    Ok(keys.keys().filter(|key| own.contains_key(*key) && !effective.contains_key(*key)).cloned().collect())
+}
+
+/// The run that `keys` describe, on a network of this shape.
+///
+/// # Errors
+/// If a key is missing or makes no sense.
+pub fn resolve(lab: &Lab, keys: &Keys, network: &BertConfig, has_pooler: bool) -> Result<RunConfig> {
+    let all = effective_keys(lab, keys)?;
+    let general: General = read(only(&all, |key| General::KEYS.contains(&key)))?;
+    let files: FileOptions = read(only(&all, |key| FILE_KEYS.iter().any(|known| known.name == key)))?;
+    let own = lab.own_keys();
+    let rest = only(&all, |key| {
+        let file = FILE_KEYS.iter().any(|known| known.name == key);
+        !file && !General::KEYS.contains(&key) && !own.contains_key(key)
+    });
+    let train: TrainConfig = read(rest)?;
+    train.check()?;
+    ensure!(
+        (0.0..1.0).contains(&general.head_dropout),
+        "head_dropout {}: a number from 0 up to 1 is needed",
+        general.head_dropout
+    );
+    ensure!(general.limit != Some(0), "limit 0: at least 1 is needed");
+    ensure!(general.max_length != Some(0), "max_length 0: at least 1 is needed");
+    let longest = network.max_position_embeddings;
+    let max_length = general.max_length.unwrap_or(longest.min(128));
+    ensure!(max_length <= longest, "max_length {max_length}: the backbone takes {longest} at most");
+    let reads_pooler = lab.heads.find(&general.head)?.input() == tasks::HeadInput::Pooler;
+    ensure!(has_pooler || !reads_pooler, "this backbone has no pooler; use the profile `paper`, or the head `cls`");
+    if let Some(metric) = &general.metric {
+        lab.metrics.find(metric)?;
+    }
+    let task = general.task.context("give --task: a name of `list tasks`, or file:PATH")?;
+    let task = if task.starts_with("file:") { task } else { lab.tasks.find(&task)?.name.clone() };
+    let tuning = general.tuning.unwrap_or_else(|| lab.default_method().to_owned());
+
+    let kind = lab.find_method(&tuning)?;
+    let method_keys = only(&all, |key| kind.defaults().contains_key(key));
+    for (key, value) in &method_keys {
+        // Each alone, so that the error can say which.
+        let alone = kind.configure(Keys::from_iter([(key.clone(), value.clone())]));
+        alone.with_context(|| format!("{key} = {value}"))?;
+    }
+    let method = kind.configure(method_keys)?;
+    let shape = network.shape();
+    method.check(&shape)?;
+    let part = Part::Embeddings;
+    let trains_embeddings =
+        Kind::ALL.into_iter().any(|kind| method.trains(Role { part, kind, inserted: false }, &shape));
+    ensure!(
+        !(general.cache_prefix && trains_embeddings),
+        "cache_prefix: `{tuning}` trains from the bottom up, so there are no frozen layers to compute once"
+    );
+    let optimizer = lab.optimizer_defaults(&general.optimizer)?;
+    let mut own = only(&all, |key| optimizer.contains_key(key));
+    lab.configure_optimizer(&general.optimizer, &own)?;
+    own.extend(method.info().config);
+    Ok(RunConfig {
+        task,
+        backbone: general.backbone.context("give --backbone: a name of `list backbones`, or a folder")?,
+        tuning,
+        head: general.head,
+        head_dropout: general.head_dropout,
+        optimizer: general.optimizer,
+        train,
+        max_length,
+        limit: general.limit,
+        metric: general.metric,
+        cache_prefix: general.cache_prefix,
+        files,
+        own,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn run(keys: Value) -> Result<RunConfig> {
+        let Value::Object(mut keys) = keys else { panic!("keys are an object") };
+        keys.extend([("task".to_owned(), "cola".into()), ("backbone".to_owned(), "bert".into())]);
+        resolve(&Lab::paper(), &keys, &BertConfig::new(768, 12, 12), true)
+    }
+
+    #[rstest]
+    #[case(json!({"epochs": "many"}), "epochs = \"many\"")]
+    #[case(json!({"epochs": 2.5}), "epochs = 2.5")]
+    #[case(json!({"norm": "batches"}), "expected one of `none`, `layer`, `batch`")]
+    #[case(json!({"tuning": "top-k", "k": 13}), "the backbone has 12 layers")]
+    #[case(json!({"tuning": "adaptors"}), "did you mean `adapters`?")]
+    #[case(json!({"beta1": 1.0}), "beta1 1")]
+    #[case(json!({"profile": "papr"}), "did you mean `paper`?")]
+    #[case(json!({"head": "tail"}), "unknown head `tail`")]
+    #[case(json!({"cache_prefix": true}), "trains from the bottom up")]
+    fn what_makes_no_sense_is_named(#[case] keys: Value, #[case] message: &str) {
+        let error = format!("{:#}", run(keys).unwrap_err());
+        assert!(error.contains(message), "{error}");
+    }
+
+    #[test]
+    fn what_is_said_wins_over_the_profile_and_is_recorded_once() {
+        let keys = run(json!({"profile": "adapter-bert", "activation": "relu"})).unwrap().keys().unwrap();
+        assert_eq!((&keys["activation"], &keys["init_std"]), (&json!("relu"), &json!(1e-3)));
+        assert!(!keys.values().any(|value| value == "tanh-gelu") && !keys.contains_key("profile"), "{keys:?}");
+        assert_eq!((&keys["head"], &keys["weight_decay"]), (&json!("pooler"), &json!(0.01)));
+    }
+
+    #[test]
+    fn what_decides_nothing_makes_no_other_run() {
+        let plain = run(json!({"tuning": "full"})).unwrap();
+        assert_eq!(run(json!({"tuning": "full", "adapter_size": 8, "init_std": 1.0})).unwrap(), plain);
+        let keys = Keys::from_iter([("tuning".to_owned(), json!("full")), ("adapter_size".to_owned(), json!(8))]);
+        assert_eq!(foreign_keys(&Lab::paper(), &keys).unwrap(), ["adapter_size"]);
+    }
+
+    #[test]
+    fn a_configuration_is_read_as_it_is_written() {
+        let config = run(json!({"adapter_size": 8, "limit": 5, "lr": 1e-3})).unwrap();
+        let text = serde_json::to_string(&config).unwrap();
+        assert_eq!(serde_json::from_str::<RunConfig>(&text).unwrap(), config);
+        assert_eq!(
+            (&config.keys().unwrap()["lr"], config.keys().unwrap().contains_key("files")),
+            (&json!(1e-3), false)
+        );
+    }
+}

@@ -1,0 +1,436 @@
+//! One run, from its configuration to its record.
+
+use std::{collections::BTreeMap, rc::Rc};
+
+use adapter_core::{Init, TaskFile, TaskInfo};
+use analysis::{Params, RunRecord, SCHEMA, Status};
+use anyhow::{Context, Result, bail, ensure};
+use bert_backbone::{Backbone, BertConfig};
+use burn::{module::Module, tensor::Device};
+use serde_json::Value;
+use tasks::{EvaluationSet, Head, TaskData, TaskKind, WindowConfig};
+
+use super::{
+    BURN_VERSION, FileOptions, Found, NUMERICS, OpenRun, PreparedData, RunConfig, RunContext, RunManifest, RunStore,
+    StepLog,
+    context::{absolute_name, absolute_path},
+    data::validation,
+    store::{DTYPE, Origin},
+};
+use crate::{
+    device::{Precision, guard_on},
+    lab::{Inference, Lab},
+    train::{Checkpoint, CheckpointPolicy, RunError, Step, Stop, Training, TrainingData, Watch},
+};
+
+/// Runs configurations one after the other; what two of them share is loaded once.
+pub struct Runner<'a> {
+    lab: &'a Lab,
+    context: RunContext,
+    /// Those of the context; the first holds the optimiser.
+    devices: Vec<Device>,
+    store: Option<RunStore>,
+    stop: Stop,
+    backbone: Option<(String, Rc<Backbone>)>,
+    data: Option<((String, FileOptions), Rc<TaskData>)>,
+}
+
+/// A run that is over.
+pub struct FinishedRun {
+    /// What is written of it.
+    pub record: RunRecord,
+    /// v, unless the run was finished before.
+    file: Option<TaskFile>,
+}
+
+impl FinishedRun {
+    /// Whether there was nothing left to do.
+    pub fn was_finished(&self) -> bool {
+        self.file.is_none()
+    }
+}
+
+/// The fingerprint that a run may change on its way.
+const DEVICE: &str = "device";
+
+/// Steps between two measurements of how far each insertion is from the identity.
+const PROBE_EVERY: usize = 50;
+
+impl<'a> Runner<'a> {
+    /// A runner that ends its run in good order when `stop` asks for it.
+    ///
+    /// # Errors
+    /// If a device cannot be used.
+    pub fn new(lab: &'a Lab, context: &RunContext, stop: Stop) -> Result<Self> {
+        let devices = context.devices.open()?;
+        let store = context.runs.as_ref().map(RunStore::new);
+        Ok(Self { lab, context: context.clone(), devices, store, stop, backbone: None, data: None })
+    }
+
+    /// The methods, tasks and the rest that it knows.
+    pub fn lab(&self) -> &'a Lab {
+        self.lab
+    }
+
+    /// Where it computes.
+    pub fn device(&self) -> &Device {
+        &self.devices[0]
+    }
+
+    /// How precisely it computes.
+    pub fn precision(&self) -> Precision {
+        self.context.devices.precision
+    }
+
+    /// The wish to stop that it listens to.
+    pub fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
+    /// The backbone called `name`.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be read.
+    pub fn backbone(&mut self, name: &str, watch: &mut dyn Watch) -> Result<Rc<Backbone>> {
+        match &self.backbone {
+            Some((loaded, backbone)) if loaded == name => Ok(backbone.clone()),
+            _ => {
+                let backbone = Rc::new(self.context.backbone(name, self.device(), watch)?);
+                self.backbone = Some((name.to_owned(), backbone.clone()));
+                Ok(backbone)
+            }
+        }
+    }
+
+    /// The data of a task.
+    ///
+    /// # Errors
+    /// If there is no such task, or its files are not as they must be.
+    pub fn data(&mut self, task: &str, files: &FileOptions, watch: &mut dyn Watch) -> Result<Rc<TaskData>> {
+        let key = (task.to_owned(), files.clone());
+        match &self.data {
+            Some((loaded, data)) if *loaded == key => Ok(data.clone()),
+            _ => {
+                let data = Rc::new(self.context.load_task(self.lab, task, files, None, watch)?);
+                self.data = Some((key, data.clone()));
+                Ok(data)
+            }
+        }
+    }
+
+    /// v of a run that is over.
+    ///
+    /// # Errors
+    /// If it was not kept or cannot be read.
+    pub fn trained(&self, run: &FinishedRun) -> Result<TaskFile> {
+        match (&run.file, &self.store) {
+            (Some(file), _) => Ok(file.clone()),
+            (None, Some(store)) => store.trained(&run.record.id),
+            (None, None) => bail!("run {} was not kept", run.record.id),
+        }
+    }
+
+    /// Runs `config`, continues it, or finds it finished.
+    ///
+    /// # Errors
+    /// If data or backbone cannot be used, another process has the run, or training fails.
+    pub fn run(&mut self, config: &RunConfig, watch: &mut dyn Watch) -> Result<FinishedRun, RunError> {
+        guard_on(&self.context.devices.names.clone(), || {
+            let backbone = self.backbone(&config.backbone, watch)?;
+            self.start(&backbone, config, watch)
+        })
+    }
+
+    /// [`run`](Self::run) on a backbone that is at hand.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_on(
+        &mut self,
+        backbone: &Backbone,
+        config: &RunConfig,
+        watch: &mut dyn Watch,
+    ) -> Result<FinishedRun, RunError> {
+        guard_on(&self.context.devices.names.clone(), || self.start(backbone, config, watch))
+    }
+
+    fn start(
+        &mut self,
+        backbone: &Backbone,
+        config: &RunConfig,
+        watch: &mut dyn Watch,
+    ) -> Result<FinishedRun, RunError> {
+        let data = self.data(&config.task, &config.files, watch)?;
+        let manifest = RunManifest {
+            config: config.clone().for_data(&data, backbone),
+            origin: Origin {
+                backbone: absolute_name(&config.backbone),
+                task: absolute_name(&config.task),
+                files: config.files.absolute(),
+                data_dir: self.context.data_dir.as_deref().map(absolute_path),
+            },
+            fingerprints: self.fingerprints(&data, backbone, self.precision())?,
+            moves: Vec::new(),
+        };
+        let id = run_id(&manifest)?;
+        self.continue_run(&id, manifest, &data, backbone, watch)
+    }
+
+    /// Continues the run `id` of the store, on whatever device it was started. `moved` says where its backbone and its task are
+    /// now, if they are no longer where they were.
+    ///
+    /// # Errors
+    /// If there is no such run, or data, backbone or arithmetic are no longer what they were; and as [`run`](Self::run).
+    pub fn resume(
+        &mut self,
+        id: &str,
+        moved: (Option<&str>, Option<&str>),
+        watch: &mut dyn Watch,
+    ) -> Result<FinishedRun, RunError> {
+        guard_on(&self.context.devices.names.clone(), || {
+            let manifest = self.store.as_ref().context("a run is resumed from a store")?.manifest(id)?;
+            let Origin { backbone, task, files, data_dir } = manifest.origin.clone();
+            self.context.data_dir = self.context.data_dir.take().or(data_dir);
+            let gone = |what: &str, place: &str| format!("run {id} was started with the {what} {place}");
+            let (place, now) = (backbone, moved.0);
+            let backbone = self.backbone(now.unwrap_or(&place), watch).with_context(|| gone("backbone", &place))?;
+            let data = self.data(moved.1.unwrap_or(&task), &files, watch).with_context(|| gone("task", &task))?;
+            let precision = manifest.precision()?;
+            let said = self.precision();
+            let agrees = said == Precision::F32 || said == precision;
+            ensure_run(agrees, || format!("run {id} was started in {precision}, not in {said}"))?;
+            self.context.devices.precision = precision;
+            self.context.devices.open()?;
+            for (name, now) in self.fingerprints(&data, &backbone, precision)? {
+                let then = manifest.fingerprints.get(&name).map_or("unknown", String::as_str);
+                let same = name == DEVICE || now == then;
+                ensure_run(same, || format!("run {id} was started with another {name}: {then}, now {now}"))?;
+            }
+            self.continue_run(id, manifest, &data, &backbone, watch)
+        })
+    }
+
+    /// Runs what was started, from its last checkpoint.
+    fn continue_run(
+        &self,
+        id: &str,
+        manifest: RunManifest,
+        data: &TaskData,
+        backbone: &Backbone,
+        watch: &mut dyn Watch,
+    ) -> Result<FinishedRun, RunError> {
+        let open = match self.store.as_ref().map(|store| store.open(id)).transpose()? {
+            Some(Found::Finished(record)) => return Ok(FinishedRun { record: *record, file: None }),
+            Some(Found::Open(open)) => Some(open),
+            None => None,
+        };
+        let resume = open.as_ref().map(OpenRun::checkpoint).transpose()?.flatten();
+        let done = resume.as_ref().map_or(0, |checkpoint| checkpoint.state.step);
+        let manifest = match &open {
+            Some(open) => open.start(manifest, &self.context.devices.kinds(), done)?,
+            None => manifest,
+        };
+        let precision = manifest.precision()?;
+        let RunManifest { config, origin, fingerprints, moves } = manifest;
+        let (method, optimizer) = (config.method(self.lab)?, config.configure_optimizer(self.lab)?);
+        let shared = self.devices.len() == 1 || !method.needs_whole_batches();
+        ensure_run(shared, || format!("`{}` needs whole batches: use one device", config.tuning))?;
+
+        let cache = self.context.token_cache();
+        let mut prepared = PreparedData::new(data, &config, backbone, &cache, &self.lab.metrics)?;
+        let metric = self.metric(&config, prepared.kind);
+
+        // w is shared; v is new, and only v is trained.
+        let devices: Vec<Device> = self.devices.iter().map(|device| device.clone().autodiff()).collect();
+        let init = Init::new(config.train.seed);
+        let head_kind = self.head(&config, prepared.kind)?;
+        let head = Head::new(backbone.config.hidden_size, prepared.outputs, head_kind, init, &devices[0]);
+        let head = head.with_dropout(config.head_dropout);
+        let model = method.build(backbone.bert.clone().train(), head, init, &devices[0])?.in_precision(precision);
+        let count = model.count();
+        if config.cache_prefix {
+            prepared = prepared.with_prefix(&*model, &config, &backbone.config, self.device())?;
+        }
+        let info = TaskInfo {
+            task: prepared.task.clone(),
+            kind: prepared.kind.to_string(),
+            labels: prepared.labels.clone(),
+            pairs: prepared.pairs,
+            head: model.head().kind().name().to_owned(),
+            max_length: config.max_length,
+            method: method.info(),
+            backbone: backbone.id(),
+            origin: match serde_json::to_value(&origin).context("the run's origin")? {
+                Value::Object(origin) => origin,
+                _ => serde_json::Map::new(),
+            },
+        };
+        if done > 0 {
+            watch.note(&format!("run {id} continues after step {done}"));
+        }
+        let log = open.as_ref().map(|open| StepLog::open(open.steps_path(), done)).transpose()?;
+        // What is measured goes into the log, or onto a screen.
+        let probes = model.has_insertions() && (log.is_some() || watch.shows_deviations());
+        let mut write = |checkpoint: &Checkpoint| match &open {
+            Some(open) => checkpoint.write(&open.checkpoint_path()),
+            None => Ok(()),
+        };
+        let mut checkpoints = match &open {
+            Some(_) => CheckpointPolicy::keeping(self.context.checkpoint_every, &mut write),
+            None => CheckpointPolicy::default(),
+        };
+        (checkpoints.resume, checkpoints.stop) = (resume, Some(&self.stop));
+        let training = Training {
+            info: &info,
+            data: TrainingData {
+                train: &prepared.train,
+                validation: &prepared.validation,
+                metric: &metric,
+                network: &backbone.config,
+            },
+            config: &config.train,
+            optimizer: &*optimizer,
+            devices: &devices,
+            precision,
+            probe_every: probes.then_some(PROBE_EVERY),
+        };
+        let trained = model.train(&training, checkpoints, &mut Watchers { watch, log })?;
+
+        let mut test = BTreeMap::new();
+        if let Some(set) = &prepared.test {
+            let best = self.lab.load(backbone, trained.file.clone(), self.device())?.in_precision(precision);
+            let batch_size = 2 * config.train.batch_size;
+            test = best.evaluate(set, Inference { network: &backbone.config, batch_size, device: self.device() })?;
+        }
+        let record = RunRecord {
+            schema: SCHEMA,
+            id: id.to_owned(),
+            status: Status::Finished,
+            config: config.keys()?,
+            method: method.record(),
+            software: BTreeMap::from([
+                ("adapter-lab".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+                ("burn".to_owned(), BURN_VERSION.to_owned()),
+            ]),
+            fingerprints,
+            moves,
+            skipped_steps: trained.skipped_steps,
+            params: Params {
+                trained: count.trained,
+                total: count.total,
+                backbone: count.backbone,
+                shared_backbone: count.shared_backbone,
+                groups: count.groups,
+            },
+            evaluations: trained.evaluations,
+            best: Some(trained.best),
+            test,
+            measured: trained.measured,
+        };
+        if let Some(open) = open {
+            open.finish(&record, &trained.file)?;
+        }
+        Ok(FinishedRun { record, file: Some(trained.file) })
+    }
+
+    /// The metric that a run chooses by.
+    fn metric(&self, config: &RunConfig, kind: TaskKind) -> String {
+        let own = || self.lab.tasks.find(&config.task).map(|task| task.metric.clone());
+        config.metric.clone().unwrap_or_else(|| own().unwrap_or_else(|_| kind.metric().to_owned()))
+    }
+
+    /// The head that a run trains: a span needs one that answers for every token.
+    fn head(&self, config: &RunConfig, kind: TaskKind) -> Result<std::sync::Arc<dyn tasks::HeadKind>> {
+        let head = self.lab.heads.find(&config.head)?;
+        let spans = kind == TaskKind::Span;
+        if spans && !head.per_token() {
+            return Ok(self.lab.heads.find("tokens")?);
+        }
+        ensure!(spans || !head.per_token(), "the head `{}` answers for tokens; {kind} needs one answer", config.head);
+        Ok(head)
+    }
+
+    /// The examples that a run is judged by, as it sees them.
+    ///
+    /// # Errors
+    /// If the data cannot be used.
+    pub fn validation(
+        &mut self,
+        config: &RunConfig,
+        backbone: &Backbone,
+        watch: &mut dyn Watch,
+    ) -> Result<EvaluationSet> {
+        let data = self.data(&config.task, &config.files, watch)?;
+        let config = config.clone().for_data(&data, backbone);
+        validation(&data, &config, backbone, &self.context.token_cache(), &self.lab.metrics)
+    }
+
+    /// Everything that decides a run beside its configuration.
+    fn fingerprints(
+        &self,
+        data: &TaskData,
+        backbone: &Backbone,
+        precision: Precision,
+    ) -> Result<BTreeMap<String, String>> {
+        let BertConfig { hidden_dropout_prob, attention_probs_dropout_prob, .. } = backbone.config;
+        let mut fingerprints = BTreeMap::from([
+            // They decide training, but not what the network computes: no part of the backbone's own hash.
+            ("dropout".to_owned(), format!("{hidden_dropout_prob} {attention_probs_dropout_prob}")),
+            ("backbone".to_owned(), backbone.id().hash),
+            ("data".to_owned(), data.fingerprint()),
+            ("tokenizer".to_owned(), backbone.tokenizer.hash()?),
+            (DEVICE.to_owned(), self.context.devices.kinds()),
+            ("numerics".to_owned(), NUMERICS.to_string()),
+        ]);
+        // Runs in f32 are called what they were before there was anything else.
+        if precision != Precision::F32 {
+            fingerprints.insert(DTYPE.to_owned(), precision.to_string());
+        }
+        Ok(fingerprints)
+    }
+}
+
+/// A run's id: a hash of everything that decides it.
+fn run_id(manifest: &RunManifest) -> Result<String> {
+    let identity = serde_json::to_vec(&(manifest.config.keys()?, &manifest.fingerprints))?;
+    Ok(blake3::hash(&identity).to_hex()[..16].to_owned())
+}
+
+fn ensure_run(holds: bool, problem: impl FnOnce() -> String) -> Result<(), RunError> {
+    if holds { Ok(()) } else { Err(anyhow::Error::msg(problem()).into()) }
+}
+
+impl RunConfig {
+    /// The same configuration under the names that data and backbone have, however the user spelled them.
+    fn for_data(self, data: &TaskData, backbone: &Backbone) -> Self {
+        let backbone_name = backbone.name.clone();
+        match data {
+            TaskData::Texts(dataset) => Self { task: dataset.task.clone(), backbone: backbone_name, ..self },
+            TaskData::Questions(_) => {
+                let max_length = WindowConfig::within(backbone.config.max_position_embeddings).max_length;
+                Self { max_length, backbone: backbone_name, ..self }
+            }
+        }
+    }
+}
+
+/// Whoever follows a run, and its log.
+struct Watchers<'a> {
+    watch: &'a mut dyn Watch,
+    log: Option<StepLog>,
+}
+
+impl Watch for Watchers<'_> {
+    fn step(&mut self, step: &Step) -> Result<()> {
+        self.watch.step(step)?;
+        self.log.as_mut().map_or(Ok(()), |log| log.step(step))
+    }
+
+    fn evaluation(&mut self, evaluation: &analysis::Evaluation) -> Result<()> {
+        self.watch.evaluation(evaluation)
+    }
+
+    fn checkpoint(&mut self) -> Result<()> {
+        self.log.as_mut().map_or(Ok(()), StepLog::checkpoint)
+    }
+}

@@ -1,0 +1,76 @@
+//! A line for every step of a run.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Write},
+    path::PathBuf,
+};
+
+use adapter_core::write_atomically;
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::train::{Step, Watch};
+
+/// `steps.jsonl`: what each step did, one JSON document a line. Lines are written together with checkpoints, so that a run
+/// that continues finds the log as its checkpoint knows it.
+pub struct StepLog {
+    path: PathBuf,
+    waiting: String,
+}
+
+/// A line of the log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepLine {
+    /// The step's number, from 1.
+    pub step: usize,
+    /// Its loss.
+    pub loss: f64,
+    /// Its learning rate.
+    pub rate: f64,
+    /// Tokens trained on in a second.
+    pub tokens_per_second: f64,
+    /// How far each adapter was from the identity, ‖Δ‖/‖x‖, at the steps that measured it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub deviations: BTreeMap<String, f64>,
+}
+
+impl StepLog {
+    /// Opens the log of a run that has taken `done` steps; what it says of later ones is forgotten.
+    ///
+    /// # Errors
+    /// If the file cannot be read or written.
+    pub fn open(path: PathBuf, done: usize) -> Result<Self> {
+        let context = || format!("cannot use {}", path.display());
+        let old = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            read => read.with_context(context)?,
+        };
+        let taken = |line: &&str| serde_json::from_str::<StepLine>(line).is_ok_and(|line| line.step <= done);
+        let kept: String = old.lines().filter(taken).map(|line| format!("{line}\n")).collect();
+        write_atomically(&path, kept.as_bytes()).with_context(context)?;
+        Ok(Self { path, waiting: String::new() })
+    }
+}
+
+impl Watch for StepLog {
+    fn step(&mut self, step: &Step) -> Result<()> {
+        let line = StepLine {
+            step: step.step,
+            loss: step.loss,
+            rate: step.rate,
+            tokens_per_second: step.tokens_per_second,
+            deviations: step.deviations.iter().map(|(place, &value)| (place.to_string(), value)).collect(),
+        };
+        self.waiting += &(serde_json::to_string(&line)? + "\n");
+        Ok(())
+    }
+
+    fn checkpoint(&mut self) -> Result<()> {
+        let append = || fs::OpenOptions::new().append(true).open(&self.path)?.write_all(self.waiting.as_bytes());
+        append().with_context(|| format!("cannot write {}", self.path.display()))?;
+        self.waiting.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,140 @@
+//! The runs that an experiment stands for.
+
+use std::path::Path;
+
+use adapter_core::MethodError;
+use anyhow::{Context, Result, bail, ensure};
+use bert_backbone::BertConfig;
+use serde_json::Value;
+
+use super::{Experiment, Suite};
+use crate::{
+    lab::{Keys, Lab},
+    run::{RunConfig, resolve},
+};
+
+/// The runs of an experiment.
+#[derive(Clone, Debug, Default)]
+pub struct Grid {
+    /// In the order in which they are run: all of a task together.
+    pub runs: Vec<RunConfig>,
+    /// Tasks of a suite whose data is not there.
+    pub missing: Vec<String>,
+    /// Points for which the backbone is too small, and why.
+    pub too_large: Vec<String>,
+}
+
+impl Experiment {
+    /// Every run, on a backbone of this shape. Tasks of a suite (`task = "glue"`) whose files are not under `data` are left
+    /// out, and so are points of a list for which the backbone is too small.
+    ///
+    /// # Errors
+    /// If a run makes no sense.
+    pub fn grid(&self, lab: &Lab, network: &BertConfig, has_pooler: bool, data: Option<&Path>) -> Result<Grid> {
+        let mut grid = Grid::default();
+        for keys in &self.series {
+            let mut points = vec![Keys::new()];
+            for (key, value) in keys {
+                let values = match (key.as_str(), value) {
+                    ("task", value) => self.task_names(lab, value, data, &mut grid.missing)?,
+                    (_, Value::Array(list)) => list.clone(),
+                    (key, Value::String(all)) if all == "all" => all_values(lab, key, network)?,
+                    (_, value) => vec![value.clone()],
+                };
+                let with = |point: &Keys, value: &Value| {
+                    let mut point = point.clone();
+                    point.insert(key.clone(), value.clone());
+                    point
+                };
+                points = points.iter().flat_map(|point| values.iter().map(move |value| with(point, value))).collect();
+            }
+            let (of, mut refused) = (points.len(), Vec::new());
+            for mut point in points {
+                if let Some(epochs) = paper_epochs(lab, &point)? {
+                    point.insert("epochs".to_owned(), epochs.into());
+                }
+                match resolve(lab, &point, network, has_pooler) {
+                    Ok(run) if grid.runs.contains(&run) => {}
+                    Ok(run) => grid.runs.push(run),
+                    Err(error) => match error.downcast_ref::<MethodError>() {
+                        Some(MethodError::TooLarge(reason)) => refused.push(reason.clone()),
+                        _ => return Err(error),
+                    },
+                }
+            }
+            ensure!(of == 0 || refused.len() < of, "{}", refused.first().map_or("", String::as_str));
+            grid.too_large.extend(refused);
+        }
+        grid.too_large.sort();
+        grid.too_large.dedup();
+        let mut order: Vec<String> = Vec::new();
+        for run in &grid.runs {
+            if !order.contains(&run.task) {
+                order.push(run.task.clone());
+            }
+        }
+        grid.runs.sort_by_key(|run| order.iter().position(|task| *task == run.task));
+        Ok(grid)
+    }
+
+    /// The tasks of a value: names, or suites with those of their tasks whose data is there.
+    fn task_names(
+        &self,
+        lab: &Lab,
+        value: &Value,
+        data: Option<&Path>,
+        missing: &mut Vec<String>,
+    ) -> Result<Vec<Value>> {
+        let named = match value {
+            Value::Array(list) => list.clone(),
+            value => vec![value.clone()],
+        };
+        let mut names: Vec<Value> = Vec::new();
+        for name in named {
+            let text = name.as_str().context("task: a name is needed")?;
+            if !lab.tasks.suites().contains(&text) || lab.tasks.find(text).is_ok() {
+                let stand_in = lab.tasks.find(text).ok().and_then(|task| lab.tasks.stand_in(task));
+                let stand_in = stand_in.filter(|_| self.suite == Suite::Synthetic);
+                names.push(stand_in.map_or(name.clone(), |task| task.name.clone().into()));
+                continue;
+            }
+            // The paper leaves WNLI out (§3.2).
+            for task in lab.tasks.suite(text).into_iter().filter(|task| task.name != "wnli") {
+                let stand_in = lab.tasks.stand_in(task).filter(|_| self.suite == Suite::Synthetic);
+                let present = || data.is_some_and(|data| task.is_present(data)) || !task.needs_data();
+                if let Some(stand_in) = stand_in {
+                    names.push(stand_in.name.clone().into());
+                } else if self.suite == Suite::Synthetic && task.needs_data() {
+                    // The built-in language has no such task.
+                } else if present() {
+                    names.push(task.name.clone().into());
+                } else if !missing.contains(&task.name) {
+                    missing.push(task.name.clone());
+                }
+            }
+        }
+        Ok(names)
+    }
+}
+
+/// The values that `key = "all"` stands for.
+fn all_values(lab: &Lab, key: &str, network: &BertConfig) -> Result<Vec<Value>> {
+    let shape = network.shape();
+    let values = lab.methods().map(|method| method.all(key, &shape)).find(|values| !values.is_empty());
+    values.with_context(|| format!("{key} = \"all\": no method says what that stands for"))
+}
+
+/// The epochs that the paper gives for a task (§3.3), where a point asks for them.
+fn paper_epochs(lab: &Lab, point: &Keys) -> Result<Option<usize>> {
+    let asked = match point.get("epochs").and_then(Value::as_str) {
+        Some(asked) if asked.starts_with("paper") => asked,
+        _ => return Ok(None),
+    };
+    let task = lab.tasks.find(point.get("task").and_then(Value::as_str).unwrap_or_default())?;
+    let epochs = task.paper_epochs.with_context(|| format!("the paper gives no epochs for `{}`", task.name))?;
+    Ok(Some(match asked {
+        "paper-fine-tuning" => epochs.fine_tuning,
+        "paper-adapters" => epochs.adapters,
+        _ => bail!("epochs = \"{asked}\": give a number, \"paper-fine-tuning\" or \"paper-adapters\""),
+    }))
+}

@@ -1,0 +1,11 @@
+//! Experiments: a file, the grid of runs it stands for, and running them all.
+
+mod experiment;
+mod grid;
+mod plan;
+mod workers;
+
+pub use experiment::{Experiment, ExperimentKind, Scale, Suite, UnknownName};
+pub use grid::Grid;
+pub use plan::{ExperimentResult, Failure, Plan, PlanOptions};
+pub use workers::{Ended, Sweep, SweepWatch, work};

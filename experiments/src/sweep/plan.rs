@@ -1,0 +1,244 @@
+//! An experiment from its plan to what became of it.
+
+use std::{collections::BTreeMap, path::Path};
+
+use analysis::{AblationRecord, ExperimentRecord, FailedRun, RunRecord, SCHEMA, StreamRecord, folder};
+use anyhow::{Context, Result, ensure};
+use serde::{Serialize, Serializer};
+
+use super::{Ended, Experiment, ExperimentKind, Grid, Scale, Suite, Sweep};
+use crate::{
+    lab::{Inference, Keys, Lab},
+    run::{Layers, RunConfig, RunContext, RunStore, Runner, write_json},
+    study::stream,
+    train::{RunError, Silent},
+};
+
+/// An experiment with all its runs.
+#[derive(Serialize)]
+pub struct Plan {
+    /// Its name.
+    pub experiment: String,
+    /// Whether it is one of the program's own presets.
+    pub preset: bool,
+    /// What it shows.
+    pub about: String,
+    /// What is done with its runs.
+    pub kind: ExperimentKind,
+    /// How much of it.
+    pub scale: Scale,
+    /// Tasks that it asks for and whose data is not there.
+    pub missing: Vec<String>,
+    /// Points for which the backbone is too small, and why.
+    pub too_large: Vec<String>,
+    /// Its runs.
+    pub runs: Vec<RunConfig>,
+}
+
+/// What became of an experiment.
+#[derive(Serialize)]
+pub struct ExperimentResult {
+    experiment: String,
+    /// What it shows.
+    pub about: String,
+    scale: Scale,
+    /// Its records, by the number of their configurations.
+    #[serde(serialize_with = "values")]
+    pub runs: BTreeMap<usize, RunRecord>,
+    /// By the id of their runs.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub ablations: BTreeMap<String, AblationRecord>,
+    /// One for each method.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamRecord>,
+    /// Runs that failed.
+    pub failed: Vec<Failure>,
+}
+
+/// A run that failed.
+#[derive(Serialize)]
+pub struct Failure {
+    /// Which, in short.
+    pub run: String,
+    /// Which.
+    pub config: RunConfig,
+    /// Why.
+    pub error: String,
+}
+
+fn values<S: Serializer>(runs: &BTreeMap<usize, RunRecord>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(runs.values())
+}
+
+/// What a plan is made for.
+#[derive(Clone, Debug, Default)]
+pub struct PlanOptions {
+    /// How much.
+    pub scale: Scale,
+    /// Whose tasks; by default those that fit the backbone.
+    pub suite: Option<Suite>,
+    /// Keys above the experiment's own; the backbone is one of them.
+    pub set: Keys,
+}
+
+impl Plan {
+    /// Plans the experiment called `name`: a preset, or a file.
+    ///
+    /// # Errors
+    /// If there is no such experiment, a run makes no sense, or a task's data cannot be there.
+    pub fn new(lab: &Lab, name: &str, options: &PlanOptions, context: &RunContext) -> Result<Self> {
+        let environment = Layers::new(lab).environment()?;
+        let named = options.set.get("backbone").or(environment.get("backbone")).and_then(|name| name.as_str());
+        let suite = options.suite.unwrap_or(Suite::of_backbone(named.unwrap_or_default()));
+        let experiment = Experiment::load(lab, name, options.scale, suite, &[&environment, &options.set])?;
+        let (network, has_pooler) = context.backbone_shape(&experiment.backbone()?)?;
+        let grid = experiment.grid(lab, &network, has_pooler, context.data_dir.as_deref());
+        let Grid { runs, missing, too_large } = grid.with_context(|| format!("experiment `{}`", experiment.name))?;
+        let mut tasks: Vec<&str> = runs.iter().map(|run| run.task.as_str()).collect();
+        tasks.dedup();
+        tasks.into_iter().try_for_each(|task| context.check_task(lab, task))?;
+        let Experiment { name, preset, about, kind, .. } = experiment;
+        Ok(Self { experiment: name, preset, about, kind, scale: options.scale, missing, too_large, runs })
+    }
+
+    /// The backbone of its runs.
+    pub fn backbone(&self) -> Option<&str> {
+        self.runs.first().map(|run| run.backbone.as_str())
+    }
+
+    /// Runs all runs, and does with them what the experiment asks for.
+    ///
+    /// # Errors
+    /// If it was interrupted, or what came out cannot be kept. A run that fails is no error.
+    pub fn execute(&self, sweep: &mut Sweep<'_>) -> Result<ExperimentResult> {
+        let ended = match self.kind {
+            ExperimentKind::Stream => Vec::new(),
+            ExperimentKind::Train | ExperimentKind::Ablate => sweep.run_all(&self.runs)?,
+        };
+        self.conclude(&ended, sweep)
+    }
+
+    /// Does with finished runs what the experiment asks for, and writes down which belong to it.
+    ///
+    /// # Errors
+    /// As for [`execute`](Self::execute).
+    pub fn conclude(&self, ended: &[Ended], sweep: &mut Sweep<'_>) -> Result<ExperimentResult> {
+        let mut result = ExperimentResult {
+            experiment: self.experiment.clone(),
+            about: self.about.clone(),
+            scale: self.scale,
+            runs: BTreeMap::new(),
+            ablations: BTreeMap::new(),
+            streams: Vec::new(),
+            failed: Vec::new(),
+        };
+        for (number, run) in self.runs.iter().enumerate() {
+            match ended.iter().find(|(config, _)| config == run) {
+                Some((_, Ok(record))) => drop(result.runs.insert(number, record.clone())),
+                Some((config, Err(error))) => result.failed.push(Failure::new(sweep.lab, config, error)),
+                None => {}
+            }
+        }
+        let runs = sweep.context.runs.clone().context("an experiment needs a folder for its runs")?;
+        match self.kind {
+            ExperimentKind::Train => {}
+            ExperimentKind::Ablate => result.ablate(sweep, &runs, &self.runs)?,
+            ExperimentKind::Stream => result.stream(sweep, &runs, &self.runs)?,
+        }
+        let path = runs.join(folder::EXPERIMENTS).join(format!("{}.json", self.experiment));
+        write_json(&path, &result.record(self))?;
+        Ok(result)
+    }
+}
+
+impl Failure {
+    fn new(lab: &Lab, config: &RunConfig, error: &str) -> Self {
+        Self { run: config.describe(lab), config: config.clone(), error: error.to_owned() }
+    }
+}
+
+impl ExperimentResult {
+    /// Removes what was inserted from every span of layers of every run, unless that was done before.
+    fn ablate(&mut self, sweep: &Sweep<'_>, runs: &Path, configs: &[RunConfig]) -> Result<()> {
+        let (store, mut runner) = (RunStore::new(runs), None::<Runner<'_>>);
+        for (&number, record) in &self.runs {
+            let config = &configs[number];
+            let path = store.folder(&record.id).join(folder::ABLATION);
+            let known = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            let ablation = match known.filter(|known: &AblationRecord| known.schema == SCHEMA) {
+                Some(ablation) => ablation,
+                None => {
+                    let runner = match &mut runner {
+                        Some(runner) => runner,
+                        none => none.insert(sweep.runner()?),
+                    };
+                    let backbone = runner.backbone(&config.backbone, &mut Silent)?;
+                    let file = store.trained(&record.id)?;
+                    let (kind, task) = (file.info.kind.parse()?, file.info.task.clone());
+                    let model = runner.lab().load(&backbone, file, runner.device())?;
+                    ensure!(model.has_insertions(), "`{}` inserts nothing that could be removed", config.tuning);
+                    let model = model.in_precision(runner.precision());
+                    let set = runner.validation(config, &backbone, &mut Silent)?;
+                    let (network, batch_size) = (&backbone.config, 2 * config.train.batch_size);
+                    let ablation = model.ablate(&set, Inference { network, batch_size, device: runner.device() })?;
+                    let ablation = ablation.record(&task, kind, set.majority_accuracy());
+                    write_json(&path, &ablation)?;
+                    ablation
+                }
+            };
+            self.ablations.insert(record.id.clone(), ablation);
+        }
+        Ok(())
+    }
+
+    /// Learns the tasks one after the other, once for each method.
+    fn stream(&mut self, sweep: &mut Sweep<'_>, folder: &Path, runs: &[RunConfig]) -> Result<()> {
+        let mut runner = Runner::new(sweep.lab, sweep.context, sweep.stop.clone())?;
+        let method = |run: &RunConfig| {
+            let mut run = RunConfig { task: String::new(), ..run.clone() };
+            run.train.epochs = 0;
+            run
+        };
+        let mut methods: Vec<RunConfig> = Vec::new();
+        for run in runs {
+            if !methods.contains(&method(run)) {
+                methods.push(method(run));
+            }
+        }
+        for one in methods {
+            let runs: Vec<_> = runs.iter().filter(|run| method(run) == one).cloned().collect();
+            let lab = sweep.lab;
+            match stream(&mut runner, &runs, |config| sweep.watch.run(&format!("{}  ", config.describe(lab)))) {
+                Ok(streamed) => {
+                    let path = folder.join(analysis::folder::STREAMS).join(format!("{}.json", streamed.id));
+                    write_json(&path, &streamed)?;
+                    self.streams.push(streamed);
+                }
+                Err(error) if error.ends_everything() => return Err(super::workers::ended_early(error)),
+                Err(error @ RunError::Busy { .. }) => return Err(error.into()),
+                Err(error) => self.failed.push(Failure::new(lab, &runs[0], &format!("its stream: {error}"))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Which runs belong to the experiment.
+    fn record(&self, plan: &Plan) -> ExperimentRecord {
+        let streamed = self.streams.iter().flat_map(|stream| &stream.stages).map(|stage| stage.run.clone());
+        let failed =
+            self.failed.iter().map(|failure| FailedRun { run: failure.run.clone(), error: failure.error.clone() });
+        ExperimentRecord {
+            schema: SCHEMA,
+            name: self.experiment.clone(),
+            preset: plan.preset,
+            about: self.about.clone(),
+            kind: plan.kind.to_string(),
+            scale: plan.scale.to_string(),
+            planned: plan.runs.len(),
+            runs: self.runs.values().map(|record| record.id.clone()).chain(streamed).collect(),
+            streams: self.streams.iter().map(|stream| stream.id.clone()).collect(),
+            failed: failed.collect(),
+            missing: plan.missing.clone(),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Why a run did not come to its end.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use crate::device::DeviceFailed;
+
+/// Why a run did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// It was stopped from outside.
+    #[error("interrupted after step {step}; {}", if *kept { "run the same command again to continue" } else { "nothing was kept (--runs DIR would)" })]
+    Interrupted {
+        /// Steps taken.
+        step: usize,
+        /// Whether there is a checkpoint.
+        kept: bool,
+    },
+    /// Another process has it.
+    #[error("another process is running {id} ({})", lock.display())]
+    Busy {
+        /// The run.
+        id: String,
+        /// The file that says so.
+        lock: PathBuf,
+    },
+    /// A device failed, or this program has a defect.
+    #[error(transparent)]
+    Device(#[from] DeviceFailed),
+    /// Anything else.
+    #[error("{0:#}")]
+    Other(#[from] anyhow::Error),
+}
+
+impl RunError {
+    /// Whether further runs would end in the same way.
+    pub fn ends_everything(&self) -> bool {
+        matches!(self, RunError::Interrupted { .. } | RunError::Device(DeviceFailed::Device { .. }))
+    }
+}
+
+/// A wish to stop, shared by whoever may wish it and whoever must ask.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Asks whatever is under way to end in good order. Returns whether that was asked for before.
+    pub fn request(&self) -> bool {
+        self.0.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether somebody asked.
+    pub fn requested(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}

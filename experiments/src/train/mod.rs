@@ -1,0 +1,28 @@
+//! Training: the loop, and what it calls.
+
+mod adam;
+mod checkpoint;
+mod config;
+mod error;
+mod evaluate;
+mod gradients;
+mod loss_scale;
+mod optimizer;
+mod replicas;
+mod schedule;
+#[allow(clippy::module_inception)] // the loop is what the room is about
+mod train;
+mod trainer;
+mod watch;
+
+pub use adam::Adam;
+pub use checkpoint::{Checkpoint, CheckpointPolicy, TrainState};
+pub use config::TrainConfig;
+pub use error::{RunError, Stop};
+pub use gradients::StepGradients;
+pub use loss_scale::LossScale;
+pub use optimizer::{ModuleOptimizer, Optimizer, OptimizerConfig, OptimizerState, Update};
+pub use schedule::Schedule;
+pub use train::{Trained, Training, TrainingData, train};
+pub use trainer::{TextPrediction, TrainedModel, Trainer};
+pub use watch::{Silent, Step, Watch};

@@ -1,0 +1,301 @@
+//! Training without a command line: from a backbone and a dataset to a model.
+
+use std::path::Path;
+
+use adapter_core::{Init, Method, ParamCount, TaskFile, TaskInfo};
+use anyhow::{Context, Result};
+use bert_backbone::{Backbone, BertConfig, Tokenizer};
+use burn::{module::Module, tensor::Device};
+use serde_json::Map;
+use tasks::{
+    Dataset, EvaluationSet, Example, Head, HeadInput, HeadKind, Metrics, Prediction, Scores, TaskModel, TokenCache,
+    TrainingSet, outputs,
+};
+
+use super::{
+    Adam, CheckpointPolicy, Optimizer, RunError, Silent, TrainConfig, Trained, Training, TrainingData, Watch, train,
+};
+use crate::device::Precision;
+
+/// Trains a method on a dataset.
+///
+/// ```
+/// # use bert_backbone::RandomCheckpoint;
+/// use adapter_core::AdapterConfig;
+/// use bert_backbone::Backbone;
+/// use burn::tensor::Device;
+/// use experiments::Trainer;
+/// use tasks::FileTask;
+///
+/// # fn main() -> anyhow::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # RandomCheckpoint::tiny().write(&folder.path().join("bert"), &Device::flex())?;
+/// # let rows: String = (0..40).map(|i| ["the cat sat,no\n", "a dog sat,yes\n"][i % 2]).collect();
+/// # std::fs::write(folder.path().join("dogs.csv"), format!("text,label\n{rows}"))?;
+/// let backbone = Backbone::load(&folder.path().join("bert"), &Device::flex())?;
+/// let dogs = FileTask::new(folder.path().join("dogs.csv")).load()?;
+///
+/// let model = Trainer::new(&backbone, &dogs)
+///     .method(AdapterConfig::new(8))
+///     .learning_rate(1e-2)
+///     .epochs(2)
+///     .batch_size(8)
+///     .train()?;
+/// model.save(&folder.path().join("dogs.safetensors"))?;
+///
+/// println!("{:?}", model.best());
+/// println!("{}", model.predict(&["the dog sat on the mat"])?[0].label);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Trainer<'a, M: Method> {
+    backbone: &'a Backbone,
+    dataset: &'a Dataset,
+    method: M,
+    head: std::sync::Arc<dyn HeadKind>,
+    optimizer: Box<dyn Optimizer>,
+    config: TrainConfig,
+    max_length: usize,
+    metric: Option<String>,
+    metrics: Metrics,
+    device: Device,
+}
+
+impl<'a> Trainer<'a, adapter_core::HeadOnly> {
+    /// A trainer with the paper's settings; nothing but a head is trained until a [`method`](Self::method) says more.
+    pub fn new(backbone: &'a Backbone, dataset: &'a Dataset) -> Self {
+        Self {
+            backbone,
+            dataset,
+            method: Default::default(),
+            head: HeadInput::Cls.into(),
+            optimizer: Box::new(Adam::default()),
+            config: TrainConfig::default(),
+            max_length: backbone.config.max_position_embeddings.min(128),
+            metric: None,
+            metrics: Metrics::default(),
+            device: backbone.bert.devices().into_iter().next().unwrap_or_else(Device::flex),
+        }
+    }
+}
+
+impl<'a, M: Method> Trainer<'a, M> {
+    /// Trains with this method.
+    pub fn method<N: Method>(self, method: N) -> Trainer<'a, N> {
+        let Self { backbone, dataset, head, optimizer, config, max_length, metric, metrics, device, .. } = self;
+        Trainer { backbone, dataset, method, head, optimizer, config, max_length, metric, metrics, device }
+    }
+
+    /// The highest learning rate.
+    pub fn learning_rate(mut self, rate: f64) -> Self {
+        self.config.learning_rate = rate;
+        self
+    }
+
+    /// Passes over the training set.
+    pub fn epochs(mut self, epochs: usize) -> Self {
+        self.config.epochs = epochs;
+        self
+    }
+
+    /// Examples of a step.
+    pub fn batch_size(mut self, examples: usize) -> Self {
+        self.config.batch_size = examples;
+        self
+    }
+
+    /// Decides initial values, order and dropout.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.config.seed = seed;
+        self
+    }
+
+    /// Longest sequence in tokens.
+    pub fn max_length(mut self, tokens: usize) -> Self {
+        self.max_length = tokens;
+        self
+    }
+
+    /// Everything else of the configuration.
+    pub fn config(mut self, change: impl FnOnce(&mut TrainConfig)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    /// Trains with this head.
+    pub fn head(mut self, head: impl HeadKind + 'static) -> Self {
+        self.head = std::sync::Arc::new(head);
+        self
+    }
+
+    /// Trains with this optimiser.
+    pub fn optimizer(mut self, optimizer: impl Optimizer + 'static) -> Self {
+        self.optimizer = Box::new(optimizer);
+        self
+    }
+
+    /// Chooses by the metric called `name`, which is one of `metrics`.
+    pub fn metric(mut self, name: &str, metrics: Metrics) -> Self {
+        (self.metric, self.metrics) = (Some(name.to_owned()), metrics);
+        self
+    }
+
+    /// Trains, unwatched.
+    ///
+    /// # Errors
+    /// If the settings make no sense or training fails.
+    pub fn train(self) -> Result<TrainedModel<M>, RunError> {
+        self.train_watched(&mut Silent)
+    }
+
+    /// Trains; `watch` is told of every step and evaluation.
+    ///
+    /// # Errors
+    /// If the settings make no sense or training fails.
+    pub fn train_watched(self, watch: &mut dyn Watch) -> Result<TrainedModel<M>, RunError> {
+        let Self { backbone, dataset, method, head, config, max_length, .. } = self;
+        config.check()?;
+        let (device, init) = (self.device.autodiff(), Init::new(config.seed));
+        let info = TaskInfo {
+            task: dataset.task.clone(),
+            kind: dataset.kind.to_string(),
+            labels: dataset.labels.clone(),
+            pairs: Some(dataset.train.iter().any(|example| example.pair.is_some())),
+            head: head.name().to_owned(),
+            max_length,
+            method: method.info(),
+            backbone: backbone.id(),
+            origin: Map::new(),
+        };
+        let head = Head::new(backbone.config.hidden_size, dataset.outputs(), head, init, &device);
+        let model = TaskModel::tuned(&method, backbone.bert.clone().train(), head, init, &device);
+        let model = model.context("cannot tune this backbone")?;
+        let selection = method.select(&model);
+        let model = selection.apply(model);
+        let (tokenizer, cache) = (&backbone.tokenizer, TokenCache::none());
+        let train_set = TrainingSet::texts(dataset, &dataset.train, tokenizer, max_length, &cache);
+        let validation = EvaluationSet::texts(dataset, &dataset.validation, tokenizer, max_length, &cache);
+        let validation = validation.context("the validation set")?.with_metrics(&self.metrics);
+        let trained = train(
+            model.clone(),
+            &selection,
+            &Training {
+                info: &info,
+                data: TrainingData {
+                    train: &train_set.context("the training set")?,
+                    validation: &validation,
+                    metric: self.metric.as_deref().unwrap_or(dataset.kind.metric()),
+                    network: &backbone.config,
+                },
+                config: &config,
+                optimizer: &*self.optimizer,
+                devices: std::slice::from_ref(&device),
+                precision: Precision::F32,
+                probe_every: None,
+            },
+            CheckpointPolicy::default(),
+            watch,
+        )?;
+        let count = ParamCount::of(&model, &method);
+        let applied = trained.file.clone().apply(model, &selection, &backbone.id());
+        Ok(TrainedModel {
+            // Without gradients: predictions must not pay for a graph that nobody walks back.
+            model: applied.context("the best model")?.valid(),
+            trained,
+            count,
+            kind: dataset.kind,
+            network: backbone.config.clone(),
+            tokenizer: backbone.tokenizer.clone(),
+            max_length,
+            metrics: self.metrics,
+        })
+    }
+}
+
+/// A trained model: v of the best evaluation on its backbone, ready to predict.
+pub struct TrainedModel<M: Method> {
+    model: TaskModel<Option<M::Insertion>>,
+    trained: Trained,
+    count: ParamCount,
+    kind: tasks::TaskKind,
+    network: BertConfig,
+    tokenizer: Tokenizer,
+    max_length: usize,
+    metrics: Metrics,
+}
+
+/// What a model says of a text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TextPrediction {
+    /// The class's name, the score, or the labels with commas between them.
+    pub label: String,
+    /// All that the head says.
+    pub prediction: Prediction,
+}
+
+impl<M: Method> TrainedModel<M> {
+    /// Scores of the best evaluation on the validation set, by metric.
+    pub fn best(&self) -> &Scores {
+        &self.trained.best.validation
+    }
+
+    /// Everything that training brought.
+    pub fn trained(&self) -> &Trained {
+        &self.trained
+    }
+
+    /// How many parameters were trained.
+    pub fn params(&self) -> &ParamCount {
+        &self.count
+    }
+
+    /// The trained tensors with what they belong to.
+    pub fn file(&self) -> &TaskFile {
+        &self.trained.file
+    }
+
+    /// Writes the task file: exactly what was trained, bound to its backbone. `predict`, `eval` and `ablate` of a program that
+    /// has the method take it.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        Ok(self.trained.file.write(path)?)
+    }
+
+    /// Predictions for texts.
+    ///
+    /// # Errors
+    /// If a text cannot be tokenised.
+    pub fn predict(&self, texts: &[&str]) -> Result<Vec<TextPrediction>> {
+        let examples: Vec<Example> = texts.iter().map(|text| Example::new(*text, None)).collect();
+        let name = |label: &usize| self.trained.file.info.labels.get(*label).cloned().unwrap_or(label.to_string());
+        let rows = self.outputs(&examples)?;
+        let predict = |row: Vec<f32>| {
+            let prediction = Prediction::from_outputs(self.kind, &row);
+            let label = match &prediction {
+                Prediction::Class(class, _) => name(class),
+                Prediction::Score(score) => score.to_string(),
+                Prediction::Labels(labels, _) => labels.iter().map(name).collect::<Vec<_>>().join(", "),
+            };
+            TextPrediction { label, prediction }
+        };
+        Ok(rows.into_iter().map(predict).collect())
+    }
+
+    /// Scores on examples of the dataset it was trained on.
+    ///
+    /// # Errors
+    /// If a text cannot be tokenised.
+    pub fn evaluate(&self, dataset: &Dataset, examples: &[Example]) -> Result<Scores> {
+        let cache = TokenCache::none();
+        let set = EvaluationSet::texts(dataset, examples, &self.tokenizer, self.max_length, &cache)?;
+        Ok(set.with_metrics(&self.metrics).score(&self.outputs(examples)?))
+    }
+
+    fn outputs(&self, examples: &[Example]) -> Result<Vec<Vec<f32>>> {
+        let tokens = TokenCache::none().texts(examples, &self.tokenizer, self.max_length)?;
+        let device = self.model.devices().into_iter().next().unwrap_or_else(Device::flex);
+        Ok(outputs(&self.model, &std::sync::Arc::new(tokens), &self.network, 64, &device)?)
+    }
+}
