@@ -17,10 +17,13 @@ pub fn cast<M: Module>(module: M, dtype: FloatDType) -> M {
                 return param;
             }
             let trained = param.is_require_grad();
-            param.map(|value| match value.device().is_autodiff() {
-                // A cast that is tracked would be no parameter any more.
-                true => Tensor::from_inner(value.inner().cast(self.0)).set_require_grad(trained),
-                false => value.cast(self.0),
+            param.map(|value| {
+                if value.device().is_autodiff() {
+                    // A cast that is tracked would be no parameter any more.
+                    Tensor::from_inner(value.inner().cast(self.0)).set_require_grad(trained)
+                } else {
+                    value.cast(self.0)
+                }
             })
         }
     }

@@ -1,4 +1,4 @@
-//! The per-task file: exactly v, bound to w by a hash.
+//! The task file: exactly v, bound to w by a hash.
 //!
 //! One safetensors file holds the trained tensors (and, where batch normalisation is used, its running
 //! statistics), as f32 in the layout of the module, with the [`TaskInfo`] as its header (see [`Container`]).
@@ -22,7 +22,7 @@ use crate::{
 /// The form of the file.
 const FORM: Container = Container { key: "adapter_lab", version: 2 };
 
-/// What a per-task file says of itself.
+/// What a task file says of itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskInfo {
     /// The task that was trained.
@@ -73,7 +73,7 @@ pub struct TaskFile {
 /// Shapes and values by name.
 type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
-/// Why a per-task file cannot be used.
+/// Why a task file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskFileError {
     /// The file cannot be written or read.
@@ -89,7 +89,7 @@ pub enum TaskFileError {
     OtherBackbone {
         /// The backbone of the file.
         expected: BackboneId,
-        /// The backbone at hand.
+        /// The backbone that is given.
         found: BackboneId,
     },
     /// A tensor has another shape than in the model.
@@ -186,7 +186,7 @@ impl TaskFile {
     /// Reads and verifies a file.
     ///
     /// # Errors
-    /// If the file is no whole, unchanged per-task file of this format version.
+    /// If the file is no whole, unchanged task file of this format version.
     pub fn read(path: &Path) -> Result<Self, TaskFileError> {
         let read = FORM.read(path).and_then(|(info, stored)| Self::from_stored(info, stored));
         read.map_err(|flaw| TaskFileError::File { path: path.to_owned(), flaw })
@@ -203,7 +203,7 @@ impl TaskFile {
     /// Parses and verifies a file's contents.
     ///
     /// # Errors
-    /// If they are no whole, unchanged per-task file of this format version.
+    /// If they are no whole, unchanged task file of this format version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Flaw> {
         let (info, stored) = FORM.from_bytes(bytes)?;
         Self::from_stored(info, stored)

@@ -2,7 +2,7 @@
 
 /// What came out of a run: a [`RunRecord`](crate::RunRecord). It is written last, so a run that has one is finished.
 pub const RECORD: &str = "record.json";
-/// What a run was begun with.
+/// How a run was started.
 pub const RUN: &str = "run.json";
 /// The state of a run that is under way.
 pub const CHECKPOINT: &str = "checkpoint.safetensors";

@@ -275,7 +275,7 @@ impl Page<'_> {
         items.extend(problems.map(|problem| format!("<b>{}</b>: {}", escape(&problem.file), escape(&problem.what))));
         if !self.store.unfinished.is_empty() {
             let (number, names) = (self.store.unfinished.len(), escape(&self.store.unfinished.join(", ")));
-            items.push(format!("<b>unfinished</b>, the same command goes on with them: {number} runs ({names})"));
+            items.push(format!("<b>unfinished</b>, the same command continues them: {number} runs ({names})"));
         }
         if items.is_empty() {
             return String::new();

@@ -25,7 +25,7 @@ pub struct RunRecord {
     /// What was trained.
     pub method: MethodRecord,
     /// What went in beside the configuration: hashes of `backbone`, `data` and `tokenizer`; the network's `dropout`, the
-    /// kind of `device` it was begun on, the version of the `numerics`, the `dtype` unless it is f32.
+    /// kind of `device` it was started on, the version of the `numerics`, the `dtype` unless it is f32.
     pub fingerprints: BTreeMap<String, String>,
     /// Its moves from one kind of device to another, if it was resumed elsewhere; it is then not the same to the bit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -140,7 +140,7 @@ pub struct Measured {
     pub tokens_per_second: f64,
     /// The process's largest memory, where the system tells.
     pub peak_memory_bytes: Option<u64>,
-    /// How often it was interrupted and gone on with.
+    /// How often it was interrupted and continued.
     #[serde(default)]
     pub resumes: usize,
 }

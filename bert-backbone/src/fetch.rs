@@ -332,10 +332,8 @@ fn verify_published(path: &Path, file: &str, published: &Metadata) -> Result<(),
         return Err(FetchError::Size { file: file.to_owned(), expected, found });
     }
     let tag = published.etag();
-    match tag.len() == 64 && tag.bytes().all(|b| b.is_ascii_hexdigit()) {
-        true => verify(path, file, tag),
-        false => Ok(()),
-    }
+    let is_hash = tag.len() == 64 && tag.bytes().all(|b| b.is_ascii_hexdigit());
+    if is_hash { verify(path, file, tag) } else { Ok(()) }
 }
 
 fn verify(path: &Path, file: &str, expected: &str) -> Result<(), FetchError> {

@@ -78,10 +78,8 @@ impl RandomCheckpoint {
 fn unsettle<M: Module>(module: M, prefix: &str, init: Init, device: &Device) -> M {
     replace_values(module, |tensor| {
         let [length] = tensor.shape[..] else { return None };
-        let centre = match tensor.holder == "LayerNorm" && tensor.name.ends_with("weight") {
-            true => 1.0,
-            false => 0.0,
-        };
+        let is_scale = tensor.holder == "LayerNorm" && tensor.name.ends_with("weight");
+        let centre = if is_scale { 1.0 } else { 0.0 };
         let name = format!("{prefix}{}", tensor.name);
         let noise = init.truncated_normal(name, [length], 0.1, device).val();
         Some((noise + centre).into_data().iter::<f32>().collect())

@@ -2,7 +2,7 @@
 
 use crate::{Answer, Example, Question, SquadVersion, Target, TaskData};
 
-/// Raised when the encoding changes. Every run that was begun before then counts as one on other data.
+/// Raised when the encoding changes. Every run that was started before then counts as one on other data.
 const VERSION: u64 = 1;
 
 impl TaskData {

@@ -95,10 +95,7 @@ impl Attention {
     }
 
     fn rows(&self) -> Rows {
-        match self.first_only {
-            true => Rows::First(self.boundaries.clone()),
-            false => Rows::All(self.tokens()),
-        }
+        if self.first_only { Rows::First(self.boundaries.clone()) } else { Rows::All(self.tokens()) }
     }
 
     fn shares(&self) -> Vec<Share> {
@@ -218,9 +215,10 @@ impl Operation<9> for Attention {
         let results = cut(&asking, &mut mixed, width).into_par_iter().zip(cut(&asking, &mut out, width));
         projected.zip(results).zip(&shares).for_each(|((((queries, keys), values), (mixed, out)), share)| {
             let x = &x[share.tokens.start * width..share.tokens.end * width];
-            match self.first_only {
-                true => linear(queries, &self.first_rows(share, x), query, query_bias),
-                false => linear(queries, x, query, query_bias),
+            if self.first_only {
+                linear(queries, &self.first_rows(share, x), query, query_bias);
+            } else {
+                linear(queries, x, query, query_bias);
             }
             linear(keys, x, key, key_bias);
             linear(values, x, value, value_bias);
@@ -300,9 +298,10 @@ impl Operation<9> for Attention {
             if wanted[0] {
                 linear_backward(of_x, Write::Replace, of_key, &key);
                 linear_backward(of_x, Write::Add, of_value, &value);
-                match self.first_only {
-                    true => self.add_first_rows(share, of_query, &query, of_x),
-                    false => linear_backward(of_x, Write::Add, of_query, &query),
+                if self.first_only {
+                    self.add_first_rows(share, of_query, &query, of_x);
+                } else {
+                    linear_backward(of_x, Write::Add, of_query, &query);
                 }
             }
         });

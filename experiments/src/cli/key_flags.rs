@@ -79,7 +79,7 @@ fn with_flags(command: Command, lab: &Lab, takes: Takes) -> Command {
     if takes == Takes::Everything {
         for key in RUN_KEYS {
             let about = with_default(key.about, usual(lab, key.name));
-            command = add(command, key.name, key.value, about, None);
+            command = add(command, key.name, key.value, about, Some("Keys of every run".to_owned()));
         }
     } else if method {
         let about = with_default("What is trained (see `list methods`)", Some(lab.default_method().into()));

@@ -16,7 +16,7 @@ use anyhow::Result;
 use clap::{FromArgMatches, Parser, Subcommand};
 
 use crate::{
-    device::{guard, keep_what_is_freed},
+    device::{guard, retain_freed_memory},
     lab::{Keys, Lab},
     run::general_keys,
     sweep,
@@ -55,7 +55,7 @@ enum Command {
     List(list::ListArgs),
 }
 
-/// What a command has at hand.
+/// What a command works with.
 struct Session<'a> {
     lab: &'a Lab,
     /// Keys that were given as flags.
@@ -66,7 +66,7 @@ struct Session<'a> {
 
 /// The whole program: reads the command line, runs the command with what `lab` has, and says what went wrong.
 pub fn main(lab: Lab) -> ExitCode {
-    keep_what_is_freed();
+    retain_freed_memory();
     let matches = match lab.check(&general_keys()) {
         Ok(()) => key_flags::command(&lab).get_matches(),
         Err(error) => return fail(&error),

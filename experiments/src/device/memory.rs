@@ -15,7 +15,7 @@ pub fn forget_peak() {
 
 /// Tells the allocator to keep what is freed: every training step asks for the same memory again, and getting fresh pages
 /// from the system takes a tenth of a step's time.
-pub fn keep_what_is_freed() {
+pub fn retain_freed_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         // Blocks up to this size come from memory that is kept; 32 MB is the most that the allocator takes.

@@ -141,7 +141,7 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// [`run`](Self::run) on a backbone that is at hand.
+    /// [`run`](Self::run) on a backbone that is loaded already.
     ///
     /// # Errors
     /// As [`run`](Self::run).

@@ -57,9 +57,10 @@ pub fn opinion(good: bool, dice: &mut Dice) -> Words {
     } else {
         let who = if dice.chance(70) { "i" } else { "we" };
         let (base, past) = *dice.pick(&LIKINGS[side]);
-        match negated {
-            true => strings(&[who, "did", "not", base, "the", thing]),
-            false => strings(&[who, past, "the", thing]),
+        if negated {
+            strings(&[who, "did", "not", base, "the", thing])
+        } else {
+            strings(&[who, past, "the", thing])
         }
     }
 }
@@ -272,13 +273,13 @@ pub fn spam(dice: &mut Dice) -> (Words, usize) {
         1 => ended(opinion(dice.chance(50), dice)),
         _ => Vec::new(),
     };
-    match unwanted {
-        true => words.extend(lure(dice)),
-        false if dice.chance(50) => {
-            let who = dice.word(&NAMES);
-            words.extend(strings(&[who, "bought", "a", dice.word(&LURES), "for", dice.word(&NAMES)]));
-        }
-        false => words.extend(Meaning::about_anything(dice).say(dice)),
+    if unwanted {
+        words.extend(lure(dice));
+    } else if dice.chance(50) {
+        let who = dice.word(&NAMES);
+        words.extend(strings(&[who, "bought", "a", dice.word(&LURES), "for", dice.word(&NAMES)]));
+    } else {
+        words.extend(Meaning::about_anything(dice).say(dice));
     }
     words.push(if dice.chance(30) { "!" } else { "." }.to_owned());
     (words, usize::from(unwanted))

@@ -38,7 +38,7 @@ enum Bench {
     Epoch(EpochArgs),
     /// Removal of adapters from every span of layers, beside evaluating every span anew
     Ablate(PassArgs),
-    /// Passes over a task's validation texts with untrained adapters, word pieces at hand
+    /// Passes over a task's validation texts with an untrained method; texts are tokenised before
     Inference(PassArgs),
 }
 
@@ -296,7 +296,7 @@ fn lengths(tokens: &tasks::Tokenised) -> Vec<usize> {
     (0..tokens.len()).map(|text| tokens.length(text)).collect()
 }
 
-/// One epoch of training on a task's texts, in random order, word pieces at hand
+/// One epoch of training on a task's texts, in random order; texts are tokenised before
 #[derive(Args, Debug)]
 struct EpochArgs {
     #[command(flatten)]
@@ -361,7 +361,7 @@ fn epoch(args: &EpochArgs, method: &dyn AnyMethod, session: &Session<'_>) -> Res
     measured.print(args.repeats.json, &format!("{tokens:.0} tokens/s, {} trained values", grouped(trained)))
 }
 
-/// Passes over a task's validation texts, with untrained adapters and word pieces at hand.
+/// Passes over a task's validation texts, with an untrained method; texts are tokenised before.
 #[derive(Args, Debug)]
 struct PassArgs {
     #[command(flatten)]
