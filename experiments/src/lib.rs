@@ -46,7 +46,7 @@ pub use sweep::{
 pub use train::{
     Adam, Checkpoint, CheckpointPolicy, LossScale, ModuleOptimizer, Optimizer, OptimizerConfig, OptimizerState,
     RunError, Schedule, Silent, Step, StepGradients, Stop, TextPrediction, TrainConfig, TrainState, Trained,
-    TrainedModel, Trainer, Training, TrainingData, Update, Watch, train,
+    TrainedModel, Trainer, Training, TrainingData, Update, Watch, WriteCheckpoint, train,
 };
 
 /// The code of the README and of the guide to extending is compiled and run with the tests.

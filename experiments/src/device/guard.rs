@@ -37,7 +37,7 @@ pub fn guard<T, E: From<DeviceFailed>>(f: impl FnOnce() -> Result<T, E>) -> Resu
     catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| Err(failure(&opened(), &*panic).into()))
 }
 
-/// [`guard`] for an `f` that uses these devices.
+/// Runs `f`, which uses these devices: what one of them panics with becomes an error.
 ///
 /// # Errors
 /// What `f` fails with, or [`DeviceFailed`].

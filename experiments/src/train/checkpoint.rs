@@ -66,13 +66,16 @@ impl TrainState {
     }
 }
 
+/// Keeps a checkpoint.
+pub type WriteCheckpoint<'a> = dyn FnMut(&Checkpoint) -> Result<()> + 'a;
+
 /// When checkpoints are written, where a run starts from, and who may stop it. The default keeps nothing.
 #[derive(Default)]
 pub struct CheckpointPolicy<'a> {
     /// The state to continue from.
     pub resume: Option<Checkpoint>,
     /// Writes a checkpoint: at every evaluation, and when this time has passed since the last.
-    pub write: Option<(Duration, &'a mut dyn FnMut(&Checkpoint) -> Result<()>)>,
+    pub write: Option<(Duration, &'a mut WriteCheckpoint<'a>)>,
     /// Ends the run after the step under way.
     pub stop: Option<&'a Stop>,
     last: Option<Instant>,
@@ -80,7 +83,7 @@ pub struct CheckpointPolicy<'a> {
 
 impl<'a> CheckpointPolicy<'a> {
     /// Keeps checkpoints with `write`.
-    pub fn keeping(every: Duration, write: &'a mut dyn FnMut(&Checkpoint) -> Result<()>) -> Self {
+    pub fn keeping(every: Duration, write: &'a mut WriteCheckpoint<'a>) -> Self {
         Self { write: Some((every, write)), ..Self::default() }
     }
 

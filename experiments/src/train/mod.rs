@@ -16,7 +16,7 @@ mod trainer;
 mod watch;
 
 pub use adam::Adam;
-pub use checkpoint::{Checkpoint, CheckpointPolicy, TrainState};
+pub use checkpoint::{Checkpoint, CheckpointPolicy, TrainState, WriteCheckpoint};
 pub use config::TrainConfig;
 pub use error::{RunError, Stop};
 pub use gradients::StepGradients;

@@ -57,11 +57,7 @@ pub fn opinion(good: bool, dice: &mut Dice) -> Words {
     } else {
         let who = if dice.chance(70) { "i" } else { "we" };
         let (base, past) = *dice.pick(&LIKINGS[side]);
-        if negated {
-            strings(&[who, "did", "not", base, "the", thing])
-        } else {
-            strings(&[who, past, "the", thing])
-        }
+        if negated { strings(&[who, "did", "not", base, "the", thing]) } else { strings(&[who, past, "the", thing]) }
     }
 }
 
