@@ -1,6 +1,9 @@
 //! A pre-trained network with all that belongs to it.
 
-use std::{path::Path, sync::OnceLock};
+use std::{
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
 
 use adapter_core::{BackboneId, Init, content_hash};
 use burn::{module::Module, tensor::Device};
@@ -20,6 +23,8 @@ pub struct Backbone {
     pub masked_lm: Option<MaskedLmHead>,
     /// Its own tokenizer.
     pub tokenizer: Tokenizer,
+    /// The folder it was loaded from, good from anywhere.
+    pub folder: Option<PathBuf>,
     /// Tensors of the checkpoint that no part of the network uses.
     pub unused: Vec<String>,
     hash: OnceLock<String>,
@@ -70,6 +75,7 @@ impl Backbone {
             bert,
             masked_lm,
             tokenizer,
+            folder: std::path::absolute(folder).ok(),
             unused: checkpoint.unused(),
             hash: OnceLock::new(),
         })
@@ -84,6 +90,7 @@ impl Backbone {
             // It was tied to the word embeddings that are no longer there.
             masked_lm: None,
             tokenizer: self.tokenizer.clone(),
+            folder: None,
             unused: Vec::new(),
             hash: OnceLock::new(),
         }

@@ -229,11 +229,14 @@ impl<I: Insertion> Layer<I> {
             Rows::All(_) => batch.boundaries().to_vec(),
             Rows::First(_) => (0..=rows.len()).collect(),
         };
+        let (attention_norm, output_norm) = (|x| self.attention.output.normalise(x), |x| self.output.normalise(x));
         let at = |site| At::new(Place::new(layer, site), &boundaries).with_dropout(batch.dropout);
-        let mixed = self.attention.forward(hidden, rows.clone(), batch, &at(Site::Attention));
-        let attended = self.attention.output.forward(mixed, input, &at(Site::Attention));
-        let computed = self.feed_forward(attended.clone(), rows, &at(Site::FeedForward));
-        self.output.forward(computed, attended, &at(Site::FeedForward))
+        let in_attention = at(Site::Attention).with_layer_norm(&attention_norm);
+        let in_feed_forward = at(Site::FeedForward).with_layer_norm(&output_norm);
+        let mixed = self.attention.forward(hidden, rows.clone(), batch, &in_attention);
+        let attended = self.attention.output.forward(mixed, input, &in_attention);
+        let computed = self.feed_forward(attended.clone(), rows, &in_feed_forward);
+        self.output.forward(computed, attended, &in_feed_forward)
     }
 
     /// The feed-forward sub-layer up to its dropout.
@@ -391,9 +394,14 @@ impl<I: Insertion> SubLayerOutput<I> {
     /// - `input`: `[rows, hidden]`, what the sub-layer was given
     /// - result: `[rows, hidden]`
     pub fn forward(&self, output: Tensor<2>, input: Tensor<2>, at: &At<'_>) -> Tensor<2> {
-        let layer_norm = |x: Tensor<2>| in_f32(x, |x| self.LayerNorm.forward(x));
+        let layer_norm = |x| self.normalise(x);
         let output = kernels::insert(&self.insertion, output, input.clone(), &at.with_layer_norm(&layer_norm));
         kernels::add_norm(output, input, &self.LayerNorm, self.epsilon)
+    }
+
+    /// The LayerNorm alone.
+    fn normalise(&self, x: Tensor<2>) -> Tensor<2> {
+        in_f32(x, |x| self.LayerNorm.forward(x))
     }
 
     /// Whether the insertion changes one of these projections.

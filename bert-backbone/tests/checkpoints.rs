@@ -189,3 +189,22 @@ fn a_damaged_pytorch_file_is_explained() {
     let error = load(folder.path()).unwrap_err().to_string();
     assert!(error.contains("pytorch_model.bin: damaged or truncated"), "{error}");
 }
+
+/// Everything that the public types are made of can be named from outside.
+#[test]
+fn parts_of_the_network_and_of_errors_have_names() {
+    use bert_backbone::{CheckpointError, Embedding, MaskedLmHead, Misfits, Transform};
+    fn words(bert: &bert_backbone::Bert) -> &Embedding {
+        &bert.embeddings.word_embeddings
+    }
+    fn transform(head: &MaskedLmHead) -> &Transform {
+        &head.transform
+    }
+    fn problems(error: &CheckpointError) -> Option<&Misfits> {
+        match error {
+            CheckpointError::Misfit { problems, .. } => Some(problems),
+            _ => None,
+        }
+    }
+    let _ = (words as fn(&_) -> &_, transform as fn(&_) -> &_, problems as fn(&_) -> Option<&_>);
+}

@@ -1,5 +1,5 @@
 //! A lab of your own: a method and a task that `adapter-lab` does not have, in a program with all of its commands.
-//! `cargo run --release -p experiments --example own_lab -- train --task dogs --backbone nano --tuning gated --gate-init 1`
+//! `cargo run --release -p experiments --example own_lab -- train --task dogs --backbone nano --tuning gated --lr 1e-2 --epochs 9`
 
 use std::{path::Path, process::ExitCode};
 
@@ -30,7 +30,7 @@ impl Insertion for GatedAdapter {
 #[serde(default, deny_unknown_fields)]
 struct Gated {
     adapter_size: usize,
-    gate_init: f32,
+    gate_init: f64,
 }
 
 impl Default for Gated {
@@ -48,7 +48,7 @@ impl Method for Gated {
 
     fn insertion(&self, place: Place, network: &NetworkShape, init: Init, device: &Device) -> Option<GatedAdapter> {
         let adapter = AdapterConfig::new(self.adapter_size).init(place, network.hidden, init, device)?;
-        Some(GatedAdapter { adapter, gate: init.constant(self.gate_init, [network.hidden], device) })
+        Some(GatedAdapter { adapter, gate: init.constant(self.gate_init as f32, [network.hidden], device) })
     }
 }
 

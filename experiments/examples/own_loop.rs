@@ -17,7 +17,7 @@ pub fn main() -> anyhow::Result<()> {
     let about = |i: usize| Example::new(format!("the {} is on the mat", ["cat", "dog"][i % 2]), Target::Class(i % 2));
     let dogs = Dataset::classification("dogs", ["no", "yes"], (0..128).map(about), (0..32).map(about));
 
-    let trainer = Trainer::new(&backbone, &dogs).method(AdapterConfig::new(8)).learning_rate(1e-2).epochs(4);
+    let trainer = Trainer::new(&backbone, &dogs, AdapterConfig::new(8)).learning_rate(1e-2).epochs(4);
     let model = trainer.batch_size(16).train()?;
     model.save(&folder.path().join("dogs.safetensors"))?;
     println!("{} parameters trained, best: {:?}", model.params().trained, model.best());

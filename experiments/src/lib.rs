@@ -34,13 +34,13 @@ pub use device::{
 };
 pub use lab::{Ablation, AnyMethod, AnyModel, Inference, Keys, Lab, MethodKind, OwnKey, Parts, Preset, Traces};
 pub use run::{
-    BURN_VERSION, FILE_KEYS, FileOptions, FinishedRun, Found, Labels, Layers, NUMERICS, OpenRun, Origin, PreparedData,
-    RUN_KEYS, RunConfig, RunContext, RunManifest, RunStore, Runner, StepLine, StepLog, effective_keys, foreign_keys,
-    general_keys, resolve, write_json,
+    BURN_VERSION, FILE_KEYS, FileOptions, FinishedRun, Labels, Layers, NUMERICS, OpenRun, Origin, PreparedData,
+    RUN_KEYS, RunConfig, RunContext, RunManifest, RunStore, Runner, StepLine, StepLog, StoredRun, effective_keys,
+    foreign_keys, general_keys, resolve, write_json,
 };
 pub use study::{Deviation, Parity, PretrainConfig, Tolerance, parity, pretrain, stream, trace};
 pub use sweep::{
-    Ended, Experiment, ExperimentKind, ExperimentResult, Failure, Grid, Plan, PlanOptions, Scale, Suite, Sweep,
+    Experiment, ExperimentKind, ExperimentResult, Failure, Grid, Plan, PlanOptions, RunOutcome, Scale, Suite, Sweep,
     SweepWatch, UnknownName, work,
 };
 pub use train::{

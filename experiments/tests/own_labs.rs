@@ -97,6 +97,7 @@ fn a_method_and_a_task_of_ones_own_have_everything_else_for_free() {
     let records = || fs::read_dir(lab.path("killed")).into_iter().flatten().flatten();
     while records().filter(|run| run.path().join("record.json").exists()).count() < 2 {
         assert!(child.try_wait().unwrap().is_none(), "it ended before it could be killed");
+        std::thread::sleep(std::time::Duration::from_millis(2));
     }
     child.kill().unwrap();
     child.wait().unwrap();
@@ -152,7 +153,7 @@ fn a_method_and_a_task_of_ones_own_have_everything_else_for_free() {
 #[test]
 fn a_product_a_head_a_metric_an_optimiser_and_a_figure_of_ones_own_reach_runs_and_report() {
     let lab = Program::new("own_parts");
-    let result = lab.json(&["run", "mine", "--backbone", "nano", "--runs", "runs"]);
+    let result = lab.json(&["run", "mine", "--backbone", "nano", "--set", "epochs=4", "--runs", "runs"]);
     let runs = result["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 2);
     for (run, rank) in runs.iter().zip([1, 4]) {
@@ -167,11 +168,24 @@ fn a_product_a_head_a_metric_an_optimiser_and_a_figure_of_ones_own_reach_runs_an
         assert_eq!(run["params"]["groups"]["low_rank"], 6 * 2 * 2 * 96 * rank);
     }
     // The own optimiser's memory survives a kill: what it moves is what an undisturbed run moves.
-    let options = ["run", "mine", "--backbone", "nano", "--runs", "killed", "--checkpoint-every", "0", "--json"];
+    let options = [
+        "run",
+        "mine",
+        "--backbone",
+        "nano",
+        "--set",
+        "epochs=4",
+        "--runs",
+        "killed",
+        "--checkpoint-every",
+        "0",
+        "--json",
+    ];
     let mut child = lab.command(&options).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let started = || fs::read_dir(lab.path("killed")).into_iter().flatten().flatten();
     while !started().any(|run| run.path().join("checkpoint.safetensors").exists()) {
         assert!(child.try_wait().unwrap().is_none(), "it ended before it could be killed");
+        std::thread::sleep(std::time::Duration::from_millis(2));
     }
     child.kill().unwrap();
     child.wait().unwrap();

@@ -8,7 +8,7 @@ use std::{
 mod common;
 
 use common::{Profile, Tuning, backbone, checkpoint_of, run, small_run};
-use experiments::{Checkpoint, Found, OptimizerState, RunStore, TrainState};
+use experiments::{Checkpoint, OptimizerState, RunStore, StoredRun, TrainState};
 use rstest::rstest;
 
 /// A store's run without what depends on the clock, and the bytes of its trained tensors.
@@ -88,8 +88,8 @@ fn a_damaged_run_is_explained_and_left_alone(#[case] file: &str, #[case] content
     fs::write(&path, contents).unwrap();
     let error = match store.open("run") {
         Err(error) => error.to_string(),
-        Ok(Found::Open(open)) => format!("{:#}", open.checkpoint().unwrap_err()),
-        Ok(Found::Finished(_)) => panic!("a damaged run is not finished"),
+        Ok(StoredRun::Open(open)) => format!("{:#}", open.checkpoint().unwrap_err()),
+        Ok(StoredRun::Finished(_)) => panic!("a damaged run is not finished"),
     };
     assert!(error.contains(message), "{error}");
     assert_eq!(fs::read(path).unwrap(), contents);
@@ -99,12 +99,12 @@ fn a_damaged_run_is_explained_and_left_alone(#[case] file: &str, #[case] content
 fn a_run_belongs_to_one_process_at_a_time_and_a_dead_ones_lock_is_free() {
     let folder = tempfile::tempdir().unwrap();
     let store = RunStore::new(folder.path());
-    let Ok(Found::Open(held)) = store.open("run") else { panic!("a new run is open") };
+    let Ok(StoredRun::Open(held)) = store.open("run") else { panic!("a new run is open") };
     let error = store.open("run").err().unwrap().to_string();
     assert!(error.contains("another process is running run"), "{error}");
     drop(held);
     assert!(folder.path().join("run/lock").exists(), "the file stays, the lock is gone");
-    assert!(matches!(store.open("run"), Ok(Found::Open(_))));
+    assert!(matches!(store.open("run"), Ok(StoredRun::Open(_))));
 }
 
 #[test]
@@ -149,4 +149,19 @@ fn ctrl_c_keeps_the_run_and_says_how_to_go_on() {
     assert!(!output.status.success() && errors.contains("run the same command again to continue"), "{errors}");
     assert!(command("stopped").status().unwrap().success());
     assert_eq!(finished(&folder.path().join("stopped")), finished(&folder.path().join("whole")));
+}
+
+#[test]
+fn a_run_whose_optimiser_remembers_nothing_can_be_resumed() {
+    let (folder, backbone) = (tempfile::tempdir().unwrap(), backbone());
+    let trained = run(&backbone, Tuning::Head, Profile::Paper, 0);
+    let state = TrainState { step: 3, ..TrainState::default() };
+    let optimizer = OptimizerState { step: 3, ..OptimizerState::default() };
+    let kept = Checkpoint { state, best: None, now: trained.file, optimizer };
+    kept.write(&folder.path().join("checkpoint")).unwrap();
+    let read = Checkpoint::read(&folder.path().join("checkpoint")).unwrap();
+    let model = common::model(&backbone, &*Tuning::Head.method(1e-2), 0, 0.0);
+    let selection = adapter_core::Selection { trained: model.trained().to_vec(), statistics: Vec::new() };
+    read.check(&selection, 0, 10).unwrap();
+    assert!(read.check(&selection, 2, 10).is_err(), "Adam would miss its memory");
 }

@@ -479,6 +479,69 @@ fn a_file_with_the_name_of_a_preset_does_not_take_its_place() {
     assert_eq!((&record["name"], &record["preset"]), (&json!("own-fig4"), &json!(false)));
 }
 
+#[test]
+fn an_ablation_without_adapters_is_refused_before_anything_is_trained() {
+    let place = Place::new("kind = \"ablate\"\ntask = \"file:task0.csv\"\ntuning = \"full\"");
+    let output = place.command(&["--dry-run"]).output().unwrap();
+    assert!(errors(&output).contains("`full` inserts nothing that could be removed"), "{}", errors(&output));
+}
+
+#[test]
+fn an_error_is_said_once() {
+    let place = Place::new("");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
+    command.current_dir(place.folder.path()).env("ADAPTER_LAB_CACHE", place.path("cache"));
+    command.args(["train", "--task", "file:task0.csv", "--backbone", "tiny", "--metric", "pearson"]);
+    let said = errors(&command.output().unwrap());
+    assert_eq!(said.matches("the metric `pearson` says nothing of classification").count(), 1, "{said}");
+}
+
+/// Whoever waits for a run that another process has can still be stopped.
+#[cfg(target_os = "linux")]
+#[test]
+fn ctrl_c_ends_a_sweep_that_waits_for_another_process() {
+    let place = Place::new(GRID);
+    let options = ["--set", "seed=0", "--set", "adapter_size=2", "--set", "k=1", "--runs", "runs"];
+    place.run(&options);
+    // The other process holds the lock of a run that has no record.
+    let run = fs::read_dir(place.path("runs")).unwrap().map(|entry| entry.unwrap().path());
+    let run = run.filter(|run| run.join("record.json").exists()).next().unwrap();
+    fs::remove_file(run.join("record.json")).unwrap();
+    let lock = fs::File::create(run.join("lock")).unwrap();
+    lock.lock().unwrap();
+    let child = place.command(&options).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert!(!output.status.success() && errors(&output).contains("interrupted"), "{}", errors(&output));
+    // What was finished before is in the experiment's record.
+    let record: Value = serde_json::from_slice(&fs::read(place.path("runs/experiments/own.json")).unwrap()).unwrap();
+    assert_eq!((&record["planned"], record["runs"].as_array().unwrap().len()), (&json!(2), 1));
+}
+
+#[test]
+fn a_list_of_lists_is_a_grid_of_lists() {
+    let place = Place::new("task = \"file:task0.csv\"\nlayer_sizes = [0, 4, 8]");
+    let sizes = |options: &[&str]| -> Vec<Value> {
+        let output = place.command(&[options, &["--dry-run"]].concat()).output().unwrap();
+        assert!(output.status.success(), "{}", errors(&output));
+        let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+        plan["runs"].as_array().unwrap().iter().map(|run| run["layer_sizes"].clone()).collect()
+    };
+    assert_eq!(sizes(&[]), [json!([0, 4, 8])]);
+    assert_eq!(sizes(&["--set", "layer_sizes=[[0, 4, 8], [2, 2, 2]]"]), [json!([0, 4, 8]), json!([2, 2, 2])]);
+}
+
+/// What is trained of a backbone that is shared is put on for its task and taken off again.
+#[test]
+fn layer_norms_of_one_task_leave_the_others_alone() {
+    let place = Place::new(&STREAM.replace("tuning = [\"adapters\", \"full\"]", "tuning = \"layer-norm\""));
+    let report = place.run(&["--runs", "runs", "--set", "epochs=1"]);
+    let stages = report["streams"][0]["stages"].as_array().unwrap();
+    let recalls = stages.iter().flat_map(|stage| stage["recall"].as_array().unwrap());
+    assert!(recalls.into_iter().all(|recall| recall["identical"] == true));
+}
+
 /// Columns are keys like any other: a file can hold them, and the run remembers them.
 #[test]
 fn a_file_names_columns_and_a_run_remembers_where_its_data_is() {
@@ -505,7 +568,10 @@ fn a_file_names_columns_and_a_run_remembers_where_its_data_is() {
     // What is gone is named.
     fs::rename(place.path("tiny"), place.path("moved")).unwrap();
     let gone = errors(&eval("elsewhere"));
-    assert!(gone.contains("was trained on the backbone `tiny`, then in") && gone.contains("give --backbone"), "{gone}");
+    assert!(
+        gone.contains("was trained on the backbone `tiny`, which was in") && gone.contains("give --backbone"),
+        "{gone}"
+    );
 }
 
 /// Needs root, to mount a small file system:

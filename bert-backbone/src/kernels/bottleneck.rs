@@ -24,7 +24,13 @@ pub fn insert<I: Insertion>(insertion: &I, output: Tensor<2>, input: Tensor<2>, 
             let ([down, down_bias], [up, up_bias]) = (inputs(adapter.down), inputs(adapter.up));
             operation.apply([output.into(), down, down_bias, up, up_bias])
         }
-        _ => insertion.forward(output, input, at),
+        _ => {
+            let shape = output.dims();
+            let result = insertion.forward(output, input, at);
+            let (found, place) = (result.dims(), at.place);
+            assert_eq!(found, shape, "what is inserted at {place} returns another shape than it is given");
+            result
+        }
     }
 }
 

@@ -163,6 +163,14 @@ pub fn file_options(keys: &crate::lab::Keys) -> Result<FileOptions> {
     Ok(serde_json::from_value(serde_json::Value::Object(own.collect()))?)
 }
 
+/// `remembered` with what flags change of it, key by key.
+pub fn merged_files(remembered: &FileOptions, given: &crate::lab::Keys) -> FileOptions {
+    let mut files = serde_json::to_value(remembered).unwrap_or_default();
+    let known = given.iter().filter(|(key, _)| crate::run::FILE_KEYS.iter().any(|known| known.name == *key));
+    known.for_each(|(key, value)| files[key.as_str()] = value.clone());
+    serde_json::from_value(files).unwrap_or_else(|_| remembered.clone())
+}
+
 /// Refuses a place that cannot be written, before the work whose result goes there.
 pub fn check_writable(path: &Path) -> Result<()> {
     adapter_core::check_writable(path).with_context(|| format!("cannot write {}", path.display()))

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Cli;
 use crate::{
-    lab::{Keys, Lab},
+    lab::{Keys, Lab, OwnKey},
     run::{FILE_KEYS, Layers, RUN_KEYS},
     train::TrainConfig,
 };
@@ -86,10 +86,13 @@ fn with_flags(command: Command, lab: &Lab, takes: Takes) -> Command {
         command = add(command, "tuning", "METHOD", about, None);
     }
     if method {
-        for (name, key) in lab.own_keys() {
+        let is_method = |owner: &&str| lab.find_method(owner).is_ok();
+        let wanted = |key: &OwnKey| takes == Takes::Everything || key.owners.iter().any(is_method);
+        for (name, key) in lab.own_keys().into_iter().filter(|(_, key)| wanted(key)) {
             let (value, about) = key.help.map_or(("VALUE", ""), |help| (help.value, help.about));
+            let value = if key.defaults.iter().all(Value::is_boolean) { "BOOL" } else { value };
             let owners = key.owners.join(", ");
-            let about = with_default(about, key.defaults.first().cloned());
+            let about = with_defaults(about, &key);
             command = add(command, &name, value, about, Some(format!("Keys of {owners}")));
         }
     }
@@ -103,7 +106,7 @@ fn with_flags(command: Command, lab: &Lab, takes: Takes) -> Command {
 
 fn add(command: Command, key: &str, value: &str, about: String, heading: Option<String>) -> Command {
     let long = key.replace('_', "-");
-    // A command's own option of that name stays what it is; `--set` reaches the key all the same.
+    // A command's own option of that name stays what it is; files and `--set` reach the key all the same.
     if command.get_arguments().any(|argument| argument.get_long() == Some(&long)) {
         return command;
     }
@@ -116,6 +119,17 @@ fn add(command: Command, key: &str, value: &str, about: String, heading: Option<
         argument = argument.help_heading(heading);
     }
     command.arg(argument)
+}
+
+/// What a key decides, with its default, or the default of each owner where they differ.
+fn with_defaults(about: &str, key: &OwnKey) -> String {
+    let same = key.defaults.windows(2).all(|pair| pair[0] == pair[1]);
+    if same || about.contains('[') {
+        return with_default(about, key.defaults.first().filter(|default| !default.is_null()).cloned());
+    }
+    let each: Vec<String> =
+        key.owners.iter().zip(&key.defaults).map(|(owner, default)| format!("{owner} {default}")).collect();
+    format!("{about} [default: {}]", each.join(", "))
 }
 
 fn with_default(about: &str, default: Option<Value>) -> String {

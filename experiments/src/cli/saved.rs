@@ -18,7 +18,7 @@ use tasks::{Example, Prediction, TaskKind, TokenCache};
 
 use super::{
     Session,
-    args::{CacheArgs, ComputeArgs, DataArgs, file_options},
+    args::{CacheArgs, ComputeArgs, DataArgs, merged_files},
     progress::Notes,
 };
 use crate::{
@@ -78,6 +78,14 @@ pub struct Saved {
     batch_size: usize,
     max_length: Option<usize>,
     context: RunContext,
+}
+
+impl ScoredTaskArgs {
+    /// Refuses a mistyped task, before a backbone is loaded.
+    pub fn check(&self, session: &Session<'_>) -> Result<()> {
+        let known = self.task.as_deref().filter(|task| !task.starts_with("file:"));
+        known.map_or(Ok(()), |task| Ok(session.lab.tasks.find(task).map(drop)?))
+    }
 }
 
 impl SavedArgs {
@@ -151,7 +159,7 @@ impl UseArgs {
 fn remembered(adapter: &Path, info: &TaskInfo) -> String {
     let (file, name) = (adapter.display(), &info.backbone.name);
     match info.origin.get("backbone").and_then(Value::as_str) {
-        Some(place) if place != name => format!("{file} was trained on the backbone `{name}`, then in {place}"),
+        Some(place) if place != name => format!("{file} was trained on the backbone `{name}`, which was in {place}"),
         _ => format!("{file} was trained on the backbone `{name}`"),
     }
 }
@@ -168,19 +176,20 @@ impl Saved {
     pub fn task(&self, args: &ScoredTaskArgs, session: &Session<'_>) -> Result<ChosenTask> {
         let asked = args.task.as_deref();
         let origin: Option<Origin> = serde_json::from_value(Value::Object(self.info.origin.clone())).ok();
-        let same = |origin: &&Origin| asked.is_none_or(|asked| asked == origin.task || asked == self.info.task);
-        let origin = origin.as_ref().filter(same);
-        let given = file_options(&session.keys)?;
-        let files = match origin {
-            Some(origin) if given.is_default() => origin.files.clone(),
-            _ => given,
-        };
-        let name = match (asked, origin) {
+        let is_same = |origin: &Origin| asked.is_none_or(|asked| asked == origin.task || asked == self.info.task);
+        // Another file has the same columns, but files of its own.
+        let remembered = origin.as_ref().map(|origin| {
+            let files = origin.files.clone();
+            if is_same(origin) { files } else { FileOptions { validation_file: None, test_file: None, ..files } }
+        });
+        let files = merged_files(&remembered.unwrap_or_default(), &session.keys);
+        let origin = origin.filter(is_same);
+        let name = match (asked, &origin) {
             (Some(asked), _) => asked.to_owned(),
             (None, Some(origin)) => origin.task.clone(),
             (None, None) => self.info.task.clone(),
         };
-        let data_dir = args.data.data_dir.clone().or(origin.and_then(|origin| origin.data_dir.clone()));
+        let data_dir = args.data.data_dir.clone().or(origin.and_then(|origin| origin.data_dir));
         Ok(ChosenTask { name, files, context: RunContext { data_dir, ..self.context.clone() } })
     }
 

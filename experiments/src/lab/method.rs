@@ -2,15 +2,16 @@
 
 use std::{collections::BTreeMap, fmt, marker::PhantomData};
 
-use adapter_core::{Init, Key, Method, MethodError, MethodInfo, NetworkShape, ParamCount, Role, TaskFile};
+use adapter_core::{Init, Key, Method, MethodError, MethodInfo, NetworkShape, ParamCount, Place, Role, Site, TaskFile};
 use analysis::MethodRecord;
 use anyhow::Result;
 use bert_backbone::{Backbone, Bert};
-use burn::tensor::Device;
+use burn::{module::Module, tensor::Device};
 use serde_json::Value;
 use tasks::{Head, Heads, TaskModel};
 
 use super::{AnyModel, Keys, model::Tuned};
+use crate::device::cpu;
 
 /// A kind of method, before its configuration.
 pub trait MethodKind: Send + Sync {
@@ -20,6 +21,10 @@ pub trait MethodKind: Send + Sync {
     fn about(&self) -> &'static str;
     /// Its keys as help shows them.
     fn keys(&self) -> &'static [Key];
+    /// The key that says how large it is.
+    fn size_key(&self) -> Option<&'static str>;
+    /// Whether its configuration has keys at all, or none because there are none.
+    fn is_object(&self) -> bool;
     /// Its keys with their defaults.
     fn defaults(&self) -> Keys;
     /// The values that `key = "all"` stands for.
@@ -42,6 +47,8 @@ pub trait AnyMethod: fmt::Debug + Send + Sync {
     /// # Errors
     /// What is wrong.
     fn check(&self, network: &NetworkShape) -> Result<(), MethodError>;
+    /// Whether it inserts anything into a network of this shape.
+    fn inserts(&self, network: &NetworkShape) -> bool;
     /// Whether it trains a tensor with this role.
     fn trains(&self, role: Role, network: &NetworkShape) -> bool;
     /// Whether no second device can take a share of a batch.
@@ -85,6 +92,14 @@ impl<M: Method> MethodKind for KindOf<M> {
         M::KEYS
     }
 
+    fn size_key(&self) -> Option<&'static str> {
+        M::SIZE_KEY
+    }
+
+    fn is_object(&self) -> bool {
+        serde_json::to_value(M::default()).is_ok_and(|config| config.is_object())
+    }
+
     fn defaults(&self) -> Keys {
         M::default().info().config
     }
@@ -125,6 +140,12 @@ impl<M: Method> AnyMethod for Configured<M> {
         self.0.check(network)
     }
 
+    fn inserts(&self, network: &NetworkShape) -> bool {
+        let places = (0..network.layers).flat_map(|layer| Site::ALL.map(|site| Place::new(layer, site)));
+        let (init, device) = (Init::new(0), cpu());
+        places.into_iter().any(|place| self.0.insertion(place, network, init, &device).is_some())
+    }
+
     fn trains(&self, role: Role, network: &NetworkShape) -> bool {
         self.0.trains(role, network)
     }
@@ -145,7 +166,8 @@ impl<M: Method> AnyMethod for Configured<M> {
     }
 
     fn load(&self, backbone: &Backbone, file: TaskFile, heads: &Heads, device: &Device) -> Result<Box<dyn AnyModel>> {
-        let model = TaskModel::load(&self.0, backbone, file, heads, device)?;
+        // A loaded model computes; it does not train. On a device with gradients it would pay for a graph that nobody walks back.
+        let model = TaskModel::load(&self.0, backbone, file, heads, device)?.valid();
         let selection = self.0.select(&model);
         Ok(Box::new(Tuned { method: self.0.clone(), model, selection }))
     }

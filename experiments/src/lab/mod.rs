@@ -187,8 +187,19 @@ impl Lab {
             .chain(optimizers.clone())
             .flat_map(|(name, keys)| keys.into_iter().map(move |(key, _)| (name, key)).collect::<Vec<_>>())
         {
-            let clashes = general.contains(&key.as_str());
-            ensure!(!clashes, "the key `{key}` of `{name}` is a key of every run; call the field something else");
+            let clashes = general.contains(&key.as_str()) || RESERVED.contains(&key.as_str());
+            ensure!(
+                !clashes,
+                "the key `{key}` of `{name}` means something else already; call the field something else"
+            );
+        }
+        for method in self.methods() {
+            let (name, defaults) = (method.name(), method.defaults());
+            let named = method.keys().iter().map(|key| key.name).chain(method.size_key());
+            for key in named {
+                ensure!(defaults.contains_key(key), "`{name}` names the key `{key}`, which is no field of it");
+            }
+            ensure!(method.is_object(), "the configuration of `{name}` must be a struct with named fields");
         }
         for (method, keys) in methods {
             for (optimizer, others) in optimizers.clone() {
@@ -294,6 +305,10 @@ impl Lab {
         self.configure(&file.info.method)?.load(backbone, file, &self.heads, device)
     }
 }
+
+/// Names with a meaning of their own in experiment files, records or the environment.
+const RESERVED: [&str; 10] =
+    ["files", "about", "kind", "series", "quick", "synthetic", "data", "cache", "device", "pip"];
 
 /// A key of a method or an optimiser.
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::FileOptions;
+use super::{FileOptions, effective_keys};
 use crate::{
     lab::{AnyMethod, Keys, Lab},
     train::{Optimizer, TrainConfig},
@@ -84,38 +84,24 @@ impl RunConfig {
         lab.configure_optimizer(&self.optimizer, &self.own)
     }
 
-    /// In short: what is trained how, and what is not as usual.
+    /// A short name for lists and logs: the task, the method, and every key that differs from its default.
     pub fn describe(&self, lab: &Lab) -> String {
-        let Self { task, train, .. } = self;
-        let mut text = match self.method(lab).map(|method| method.record()) {
-            Ok(method) => {
-                let variant = method.variant.iter().map(|(key, value)| match value {
-                    Value::String(value) => format!(" {key} {value}"),
-                    value => format!(" {key} {value}"),
-                });
-                format!("{task} {}{}", method.label, variant.collect::<String>())
-            }
-            Err(_) => format!("{task} {}", self.tuning),
+        let (Ok(method), Ok(keys)) = (self.method(lab).map(|method| method.record()), self.keys()) else {
+            return format!("{} {}", self.task, self.tuning);
         };
-        text += &format!(" lr {} epochs {} seed {}", train.learning_rate, train.epochs, train.seed);
-        let usual = TrainConfig::default();
-        let optional = |value: Option<usize>| value.map(|value| value.to_string());
-        let others = [
-            ("head", (self.head == "pooler").then(|| self.head.clone())),
-            ("optimizer", (self.optimizer != "adam").then(|| self.optimizer.clone())),
-            ("clip", (train.clip != usual.clip).then(|| train.clip.to_string())),
-            ("batch", (train.batch_size != usual.batch_size).then(|| train.batch_size.to_string())),
-            ("parts", (train.accumulate != usual.accumulate).then(|| train.accumulate.to_string())),
-            ("length", (self.max_length != 128).then(|| self.max_length.to_string())),
-            ("limit", optional(self.limit)),
-            ("patience", optional(train.patience)),
-            ("evaluated every", optional(train.evaluate_every)),
-            ("cached prefix", self.cache_prefix.then(String::new)),
-        ];
-        for (name, value) in others.into_iter().filter_map(|(name, value)| Some((name, value?))) {
-            text += format!(" {name} {value}").trim_end();
-        }
-        text
+        let chosen = ["tuning", "optimizer"].map(|key| (key.to_owned(), keys[key].clone()));
+        let mut usual = effective_keys(lab, &Keys::from_iter(chosen)).unwrap_or_default();
+        usual.extend([("max_length".to_owned(), 128.into()), ("optimizer".to_owned(), "adam".into())]);
+        let shown = |key: &str| ["task", "backbone", "tuning", "lr", "epochs", "seed"].contains(&key);
+        let differs = |(key, value): &(&String, &Value)| {
+            let size = method.size_key.as_ref() == Some(*key);
+            !size && !shown(key) && !value.is_null() && usual.get(*key) != Some(*value)
+        };
+        let written = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let others: String =
+            keys.iter().filter(differs).map(|(key, value)| format!(" {key} {}", written(value))).collect();
+        let TrainConfig { learning_rate, epochs, seed, .. } = self.train;
+        format!("{} {}{others} lr {learning_rate} epochs {epochs} seed {seed}", self.task, method.label)
     }
 }
 

@@ -67,6 +67,24 @@ pub const FILE_KEYS: &[Key] = &[
     Key::new("test_file", "FILE", "For file:PATH: examples to report on [default: a tenth of the file]"),
 ];
 
+/// Keys whose values are texts.
+const TEXT_KEYS: [&str; 14] = [
+    "task",
+    "backbone",
+    "tuning",
+    "profile",
+    "head",
+    "optimizer",
+    "schedule",
+    "metric",
+    "text_column",
+    "pair_column",
+    "label_column",
+    "labels",
+    "validation_file",
+    "test_file",
+];
+
 /// The names of all keys that every run has.
 pub fn general_keys() -> Vec<&'static str> {
     RUN_KEYS.iter().chain(FILE_KEYS).map(|key| key.name).collect()
@@ -142,14 +160,21 @@ impl<'a> Layers<'a> {
         Ok(keys)
     }
 
-    /// The value of a flag for a key.
+    /// The value of a flag for a key: a text as it is where the key takes one, else a number, a truth value or a list.
     ///
     /// # Errors
     /// If it says nothing.
     pub fn flag(self, key: &str, text: &str) -> Result<Value> {
-        let value = read(text);
-        self.check(key, &value, &format!("--{}", key.replace('_', "-")))?;
-        ensure!(!value.is_array() || key == "layer_sizes", "--{}: one value is needed", key.replace('_', "-"));
+        let (own, flag) = (self.lab.own_keys(), format!("--{}", key.replace('_', "-")));
+        let default = own.get(key).and_then(|key| key.defaults.first());
+        if TEXT_KEYS.contains(&key) || default.is_some_and(Value::is_string) {
+            return Ok(text.into());
+        }
+        let number = || text.parse::<u64>().map(Value::from).or_else(|_| text.parse::<f64>().map(Value::from));
+        let value =
+            if default.is_some_and(Value::is_array) { read(text) } else { number().unwrap_or_else(|_| read(text)) };
+        self.check(key, &value, &flag)?;
+        ensure!(!value.is_array() || default.is_some_and(Value::is_array), "{flag}: one value is needed");
         Ok(value)
     }
 
@@ -173,7 +198,9 @@ impl<'a> Layers<'a> {
             return Ok(());
         }
         known.sort_unstable();
-        match nearest(key, known.iter().copied()) {
+        // Parts of a file, which are no keys of a run.
+        let parts = ["about", "kind", "series", "quick", "synthetic"];
+        match nearest(key, known.iter().copied().chain(parts)) {
             Some(nearest) => bail!("{place}: unknown key `{key}`; did you mean `{nearest}`?"),
             None => bail!("{place}: unknown key `{key}`; known are {}", known.join(", ")),
         }
@@ -245,6 +272,27 @@ mod tests {
         let variable = [("ADAPTER_LAB_EPOCH".to_owned(), "5".to_owned())];
         let error = Layers::new(&lab).variables(variable).unwrap_err().to_string();
         assert_eq!(error, "ADAPTER_LAB_EPOCH: unknown key `epoch`; did you mean `epochs`?");
+    }
+
+    #[rstest]
+    #[case("lr", ".001", json!(0.001))]
+    #[case("seed", "007", json!(7))]
+    #[case("seed", "18446744073709551615", json!(u64::MAX))]
+    #[case("label_column", "2020", json!("2020"))]
+    #[case("label_column", "nan", json!("nan"))]
+    #[case("task", "file:b,c.csv", json!("file:b,c.csv"))]
+    #[case("activation", "relu", json!("relu"))]
+    #[case("layer_sizes", "0,8", json!([0, 8]))]
+    #[case("bias_correction", "false", json!(false))]
+    fn a_flag_is_read_by_what_its_key_takes(#[case] key: &str, #[case] text: &str, #[case] expected: Value) {
+        assert_eq!(Layers::new(&Lab::paper()).flag(key, text).unwrap(), expected);
+    }
+
+    #[rstest]
+    #[case("lr", "nan")]
+    #[case("epochs", "1,2")]
+    fn a_flag_that_says_nothing_is_refused(#[case] key: &str, #[case] text: &str) {
+        assert!(Layers::new(&Lab::paper()).flag(key, text).is_err());
     }
 
     #[rstest]

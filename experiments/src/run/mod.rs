@@ -17,4 +17,5 @@ pub use keys::{FILE_KEYS, Layers, RUN_KEYS, general_keys};
 pub use resolve::{effective_keys, foreign_keys, resolve};
 pub use runner::{FinishedRun, Runner};
 pub use step_log::{StepLine, StepLog};
-pub use store::{Found, OpenRun, Origin, RunManifest, RunStore, write_json};
+pub(crate) use store::BUSY_PAUSE;
+pub use store::{OpenRun, Origin, RunManifest, RunStore, StoredRun, write_json};

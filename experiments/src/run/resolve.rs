@@ -1,7 +1,7 @@
 //! From keys to a configuration that has no optional meaning left.
 
 use adapter_core::{Kind, Part, Role};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use bert_backbone::BertConfig;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -89,9 +89,20 @@ fn read<T: DeserializeOwned>(keys: Keys) -> Result<T> {
     for (key, value) in &keys {
         let alone = Keys::from_iter([(key.clone(), value.clone())]);
         let read: serde_json::Result<T> = serde_json::from_value(Value::Object(alone));
-        read.with_context(|| format!("{key} = {value}"))?;
+        read.map_err(|error| anyhow!("{key} = {value}: {}", in_plain_words(&error.to_string())))?;
     }
     Ok(serde_json::from_value(Value::Object(keys))?)
+}
+
+/// A message without the names of Rust's types.
+fn in_plain_words(message: &str) -> String {
+    let words = message.split(' ').map(|word| match word {
+        "usize" | "u64" | "u32" | "i64" => "a whole number",
+        "f64" | "f32" => "a number",
+        "sequence" => "list",
+        word => word,
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// What `keys` come to with the profile below them, the defaults of the method and of the optimiser included.
@@ -126,13 +137,13 @@ pub fn effective_keys(lab: &Lab, keys: &Keys) -> Result<Keys> {
     Ok(effective)
 }
 
-/// Those of `keys` that belong to a method or an optimiser which is not the one in use.
+/// Those of `given` that belong to a method or an optimiser which is not the one that `keys` choose.
 ///
 /// # Errors
 /// If the method or the optimiser is not there.
-pub fn foreign_keys(lab: &Lab, keys: &Keys) -> Result<Vec<String>> {
+pub fn foreign_keys(lab: &Lab, given: &Keys, keys: &Keys) -> Result<Vec<String>> {
     let (effective, own) = (effective_keys(lab, keys)?, lab.own_keys());
-    Ok(keys.keys().filter(|key| own.contains_key(*key) && !effective.contains_key(*key)).cloned().collect())
+    Ok(given.keys().filter(|key| own.contains_key(*key) && !effective.contains_key(*key)).cloned().collect())
 }
 
 /// The run that `keys` describe, on a network of this shape.
@@ -140,6 +151,7 @@ pub fn foreign_keys(lab: &Lab, keys: &Keys) -> Result<Vec<String>> {
 /// # Errors
 /// If a key is missing or makes no sense.
 pub fn resolve(lab: &Lab, keys: &Keys, network: &BertConfig, has_pooler: bool) -> Result<RunConfig> {
+    keys.iter().try_for_each(|(key, value)| Layers::new(lab).check(key, value, "a run"))?;
     let all = effective_keys(lab, keys)?;
     let general: General = read(only(&all, |key| General::KEYS.contains(&key)))?;
     let files: FileOptions = read(only(&all, |key| FILE_KEYS.iter().any(|known| known.name == key)))?;
@@ -174,7 +186,7 @@ pub fn resolve(lab: &Lab, keys: &Keys, network: &BertConfig, has_pooler: bool) -
     for (key, value) in &method_keys {
         // Each alone, so that the error can say which.
         let alone = kind.configure(Keys::from_iter([(key.clone(), value.clone())]));
-        alone.with_context(|| format!("{key} = {value}"))?;
+        alone.map_err(|error| anyhow!("{key} = {value}: {}", in_plain_words(&format!("{error:#}"))))?;
     }
     let method = kind.configure(method_keys)?;
     let shape = network.shape();
@@ -222,7 +234,8 @@ mod tests {
 
     #[rstest]
     #[case(json!({"epochs": "many"}), "epochs = \"many\"")]
-    #[case(json!({"epochs": 2.5}), "epochs = 2.5")]
+    #[case(json!({"epochs": 2.5}), "epochs = 2.5: invalid type: floating point `2.5`, expected a whole number")]
+    #[case(json!({"init_std": "big"}), "init_std = \"big\": invalid type: string \"big\", expected a number")]
     #[case(json!({"norm": "batches"}), "expected one of `none`, `layer`, `batch`")]
     #[case(json!({"tuning": "top-k", "k": 13}), "the backbone has 12 layers")]
     #[case(json!({"tuning": "adaptors"}), "did you mean `adapters`?")]
@@ -230,6 +243,7 @@ mod tests {
     #[case(json!({"profile": "papr"}), "did you mean `paper`?")]
     #[case(json!({"head": "tail"}), "unknown head `tail`")]
     #[case(json!({"cache_prefix": true}), "trains from the bottom up")]
+    #[case(json!({"learning_rate": 1.0}), "unknown key `learning_rate`")]
     fn what_makes_no_sense_is_named(#[case] keys: Value, #[case] message: &str) {
         let error = format!("{:#}", run(keys).unwrap_err());
         assert!(error.contains(message), "{error}");
@@ -248,7 +262,7 @@ mod tests {
         let plain = run(json!({"tuning": "full"})).unwrap();
         assert_eq!(run(json!({"tuning": "full", "adapter_size": 8, "init_std": 1.0})).unwrap(), plain);
         let keys = Keys::from_iter([("tuning".to_owned(), json!("full")), ("adapter_size".to_owned(), json!(8))]);
-        assert_eq!(foreign_keys(&Lab::paper(), &keys).unwrap(), ["adapter_size"]);
+        assert_eq!(foreign_keys(&Lab::paper(), &keys, &keys).unwrap(), ["adapter_size"]);
     }
 
     #[test]

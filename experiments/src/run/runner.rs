@@ -11,9 +11,8 @@ use serde_json::Value;
 use tasks::{EvaluationSet, Head, TaskData, TaskKind, WindowConfig};
 
 use super::{
-    BURN_VERSION, FileOptions, Found, NUMERICS, OpenRun, PreparedData, RunConfig, RunContext, RunManifest, RunStore,
-    StepLog,
-    context::{absolute_name, absolute_path},
+    BURN_VERSION, FileOptions, NUMERICS, OpenRun, PreparedData, RunConfig, RunContext, RunManifest, RunStore, StepLog,
+    StoredRun,
     data::validation,
     store::{DTYPE, Origin},
 };
@@ -164,11 +163,12 @@ impl<'a> Runner<'a> {
         let manifest = RunManifest {
             config: config.clone().for_data(&data, backbone),
             origin: Origin {
-                backbone: absolute_name(&config.backbone),
-                task: absolute_name(&config.task),
-                files: config.files.absolute(),
-                data_dir: self.context.data_dir.as_deref().map(absolute_path),
-            },
+                backbone: config.backbone.clone(),
+                task: config.task.clone(),
+                files: config.files.clone(),
+                data_dir: self.context.data_dir.clone(),
+            }
+            .absolute(),
             fingerprints: self.fingerprints(&data, backbone, self.precision())?,
             moves: Vec::new(),
         };
@@ -176,27 +176,28 @@ impl<'a> Runner<'a> {
         self.continue_run(&id, manifest, &data, backbone, watch)
     }
 
-    /// Continues the run `id` of the store, on whatever device it was started. `moved` says where its backbone and its task are
-    /// now, if they are no longer where they were.
+    /// Continues the run `id` of the store, on whatever device it was started. `moved` changes where its backbone and data are
+    /// looked for; the run remembers that.
     ///
     /// # Errors
     /// If there is no such run, or data, backbone or arithmetic are no longer what they were; and as [`run`](Self::run).
     pub fn resume(
         &mut self,
         id: &str,
-        moved: (Option<&str>, Option<&str>),
+        moved: impl FnOnce(&mut Origin),
         watch: &mut dyn Watch,
     ) -> Result<FinishedRun, RunError> {
-        guard_on(&self.context.devices.names.clone(), || {
-            let manifest = self.store.as_ref().context("a run is resumed from a store")?.manifest(id)?;
+        let before = self.context.clone();
+        let ended = guard_on(&before.devices.names, || {
+            let mut manifest = self.store.as_ref().context("a run is resumed from a store")?.manifest(id)?;
+            let (then, said) = (manifest.origin.clone(), self.precision());
+            moved(&mut manifest.origin);
             let Origin { backbone, task, files, data_dir } = manifest.origin.clone();
             self.context.data_dir = self.context.data_dir.take().or(data_dir);
             let gone = |what: &str, place: &str| format!("run {id} was started with the {what} {place}");
-            let (place, now) = (backbone, moved.0);
-            let backbone = self.backbone(now.unwrap_or(&place), watch).with_context(|| gone("backbone", &place))?;
-            let data = self.data(moved.1.unwrap_or(&task), &files, watch).with_context(|| gone("task", &task))?;
+            let backbone = self.backbone(&backbone, watch).with_context(|| gone("backbone", &then.backbone))?;
+            let data = self.data(&task, &files, watch).with_context(|| gone("task", &then.task))?;
             let precision = manifest.precision()?;
-            let said = self.precision();
             let agrees = said == Precision::F32 || said == precision;
             ensure_run(agrees, || format!("run {id} was started in {precision}, not in {said}"))?;
             self.context.devices.precision = precision;
@@ -207,7 +208,9 @@ impl<'a> Runner<'a> {
                 ensure_run(same, || format!("run {id} was started with another {name}: {then}, now {now}"))?;
             }
             self.continue_run(id, manifest, &data, &backbone, watch)
-        })
+        });
+        self.context = before;
+        ended
     }
 
     /// Runs what was started, from its last checkpoint.
@@ -220,8 +223,8 @@ impl<'a> Runner<'a> {
         watch: &mut dyn Watch,
     ) -> Result<FinishedRun, RunError> {
         let open = match self.store.as_ref().map(|store| store.open(id)).transpose()? {
-            Some(Found::Finished(record)) => return Ok(FinishedRun { record: *record, file: None }),
-            Some(Found::Open(open)) => Some(open),
+            Some(StoredRun::Finished(record)) => return Ok(FinishedRun { record: *record, file: None }),
+            Some(StoredRun::Open(open)) => Some(open),
             None => None,
         };
         let resume = open.as_ref().map(OpenRun::checkpoint).transpose()?.flatten();
@@ -238,7 +241,7 @@ impl<'a> Runner<'a> {
 
         let cache = self.context.token_cache();
         let mut prepared = PreparedData::new(data, &config, backbone, &cache, &self.lab.metrics)?;
-        let metric = self.metric(&config, prepared.kind);
+        let metric = self.metric(&config, &prepared)?;
 
         // w is shared; v is new, and only v is trained.
         let devices: Vec<Device> = self.devices.iter().map(|device| device.clone().autodiff()).collect();
@@ -334,19 +337,28 @@ impl<'a> Runner<'a> {
     }
 
     /// The metric that a run chooses by.
-    fn metric(&self, config: &RunConfig, kind: TaskKind) -> String {
+    fn metric(&self, config: &RunConfig, prepared: &PreparedData) -> Result<String> {
         let own = || self.lab.tasks.find(&config.task).map(|task| task.metric.clone());
-        config.metric.clone().unwrap_or_else(|| own().unwrap_or_else(|_| kind.metric().to_owned()))
+        let kind = prepared.kind;
+        let name = config.metric.clone().unwrap_or_else(|| own().unwrap_or_else(|_| kind.metric().to_owned()));
+        let applies = self.lab.metrics.find(&name)?.applies_to(kind, prepared.labels.len());
+        ensure!(applies, "the metric `{name}` says nothing of {kind} with {} labels", prepared.labels.len());
+        Ok(name)
     }
 
     /// The head that a run trains: a span needs one that answers for every token.
     fn head(&self, config: &RunConfig, kind: TaskKind) -> Result<std::sync::Arc<dyn tasks::HeadKind>> {
         let head = self.lab.heads.find(&config.head)?;
-        let spans = kind == TaskKind::Span;
-        if spans && !head.per_token() {
+        let (spans, name) = (kind == TaskKind::Span, &config.head);
+        // The paper's heads read `[CLS]`; for spans the same linear layer reads every token.
+        if spans && ["cls", "pooler"].contains(&name.as_str()) {
             return Ok(self.lab.heads.find("tokens")?);
         }
-        ensure!(spans || !head.per_token(), "the head `{}` answers for tokens; {kind} needs one answer", config.head);
+        ensure!(
+            spans == head.per_token(),
+            "the head `{name}` does not fit {kind}: it answers for every {}",
+            if spans { "sequence" } else { "token" }
+        );
         Ok(head)
     }
 
@@ -414,7 +426,7 @@ impl RunConfig {
     }
 }
 
-/// Whoever follows a run, and its log.
+/// What follows a run, and its log.
 struct Watchers<'a> {
     watch: &'a mut dyn Watch,
     log: Option<StepLog>,

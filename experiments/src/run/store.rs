@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use adapter_core::{TaskFile, write_atomically};
@@ -11,7 +12,10 @@ use analysis::{Move, RunRecord, SCHEMA, folder};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::{FileOptions, RunConfig};
+use super::{
+    FileOptions, RunConfig,
+    context::{absolute_name, absolute_path},
+};
 use crate::{
     device::Precision,
     train::{Checkpoint, RunError},
@@ -51,6 +55,18 @@ pub struct Origin {
     pub data_dir: Option<PathBuf>,
 }
 
+impl Origin {
+    /// The same places, wherever this program is started.
+    pub fn absolute(&self) -> Self {
+        Self {
+            backbone: absolute_name(&self.backbone),
+            task: absolute_name(&self.task),
+            files: self.files.absolute(),
+            data_dir: self.data_dir.as_deref().map(absolute_path),
+        }
+    }
+}
+
 /// The fingerprint of a precision that is not f32.
 pub(super) const DTYPE: &str = "dtype";
 
@@ -65,8 +81,11 @@ impl RunManifest {
     }
 }
 
+/// Time between two looks at a run that another process has.
+pub(crate) const BUSY_PAUSE: Duration = Duration::from_secs(1);
+
 /// What a store knows of a run.
-pub enum Found {
+pub enum StoredRun {
     /// It is finished; this is its record.
     Finished(Box<RunRecord>),
     /// It is ours to run, from the start or from a checkpoint.
@@ -112,10 +131,10 @@ impl RunStore {
     ///
     /// # Errors
     /// If another process runs it, its record cannot be used, or the folder cannot be written.
-    pub fn open(&self, id: &str) -> Result<Found, RunError> {
+    pub fn open(&self, id: &str) -> Result<StoredRun, RunError> {
         let run = self.folder.join(id);
         if let (Some(record), false) = (read_record(&run)?, run.join(folder::CHECKPOINT).exists()) {
-            return Ok(Found::Finished(Box::new(record)));
+            return Ok(StoredRun::Finished(Box::new(record)));
         }
         fs::create_dir_all(&run).with_context(|| format!("cannot make {}", run.display()))?;
         let path = run.join(folder::LOCK);
@@ -133,9 +152,9 @@ impl RunStore {
         match read_record(&open.folder)? {
             Some(record) => {
                 open.forget_checkpoint();
-                Ok(Found::Finished(Box::new(record)))
+                Ok(StoredRun::Finished(Box::new(record)))
             }
-            None => Ok(Found::Open(open)),
+            None => Ok(StoredRun::Open(open)),
         }
     }
 }
@@ -188,7 +207,12 @@ impl OpenRun {
     /// If that cannot be kept.
     pub fn start(&self, new: RunManifest, device: &str, step: usize) -> Result<RunManifest> {
         let path = self.folder.join(folder::RUN);
-        let mut manifest = if path.is_file() { read_manifest(&path)? } else { new };
+        let mut manifest = if path.is_file() {
+            // Backbone and data may lie elsewhere now.
+            RunManifest { origin: new.origin, ..read_manifest(&path)? }
+        } else {
+            new
+        };
         // Where nothing was kept, the run has not been.
         manifest.moves.retain(|earlier| earlier.step < step);
         let before = manifest.moves.last().map(|last| &last.to).or(manifest.fingerprints.get("device"));

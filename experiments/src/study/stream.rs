@@ -1,6 +1,6 @@
 //! Tasks one after the other over one backbone: what is remembered, and what is forgotten.
 
-use std::{rc::Rc, sync::Arc, thread, time::Duration};
+use std::{rc::Rc, sync::Arc, thread};
 
 use adapter_core::TaskFile;
 use analysis::{Recall, SCHEMA, Stage, StreamRecord};
@@ -10,7 +10,7 @@ use tasks::EvaluationSet;
 
 use crate::{
     lab::{AnyModel, Inference},
-    run::{RunConfig, Runner},
+    run::{BUSY_PAUSE, RunConfig, Runner},
     train::{RunError, Silent, Watch},
 };
 
@@ -28,9 +28,6 @@ struct Learnt {
     batch_size: usize,
 }
 
-/// Time between two looks at a run that another process has.
-const PAUSE: Duration = Duration::from_secs(1);
-
 /// Learns the tasks of `runs` in their order and evaluates all earlier ones again after each.
 ///
 /// What a method trains is put on the backbone for its task and taken off again: the backbone stays as it was. A method that
@@ -45,7 +42,7 @@ pub fn stream<'w>(
     mut watch: impl FnMut(&RunConfig) -> Box<dyn Watch + 'w>,
 ) -> Result<StreamRecord, RunError> {
     let first = runs.first().context("a stream needs tasks")?;
-    let start = runner.backbone(&first.backbone, &mut Silent)?;
+    let start = runner.backbone(&first.backbone, &mut *watch(first))?;
     let mut backbone = start.clone();
     let (mut stages, mut learnt): (Vec<Stage>, Vec<Learnt>) = (Vec::new(), Vec::new());
     let mut total = 0;
@@ -53,7 +50,7 @@ pub fn stream<'w>(
         check(config, first, &learnt)?;
         let run = loop {
             match runner.run_on(&backbone, config, &mut *watch(config)) {
-                Err(RunError::Busy { .. }) if !runner.stop().requested() => thread::sleep(PAUSE),
+                Err(RunError::Busy { .. }) if !runner.stop().requested() => thread::sleep(BUSY_PAUSE),
                 ended => break ended?,
             }
         };

@@ -150,7 +150,7 @@ impl Experiment {
         let (is_quick, is_synthetic) = (scale == Scale::Quick, scale == Scale::Quick && suite == Suite::Synthetic);
         let only = |applies: bool, keys: Keys| if applies { keys } else { Keys::new() };
         let (quick, synthetic) = (only(is_quick, file.quick), only(is_synthetic, file.synthetic));
-        let check = |keys: &Keys| keys.iter().try_for_each(|(key, value)| layers.check(key, value, name));
+        let check = |keys: &Keys| keys.iter().try_for_each(|(key, value)| layers.check(key, value, "the file"));
         [&file.keys, &quick, &synthetic].into_iter().try_for_each(check)?;
         let series = if file.series.is_empty() { vec![Keys::new()] } else { file.series };
         let series = series.into_iter().map(|mut own| {

@@ -37,8 +37,12 @@ impl Experiment {
             for (key, value) in keys {
                 let values = match (key.as_str(), value) {
                     ("task", value) => self.task_names(lab, value, data, &mut grid.missing)?,
+                    // A key that takes a list needs a list of lists to be a grid.
+                    (key, Value::Array(list)) if takes_list(lab, key) && !list.iter().all(Value::is_array) => {
+                        vec![value.clone()]
+                    }
                     (_, Value::Array(list)) => list.clone(),
-                    (key, Value::String(all)) if all == "all" => all_values(lab, key, network)?,
+                    (key, Value::String(all)) if all == "all" => all_values(lab, key, keys.get("tuning"), network)?,
                     (_, value) => vec![value.clone()],
                 };
                 let with = |point: &Keys, value: &Value| {
@@ -117,11 +121,22 @@ impl Experiment {
     }
 }
 
-/// The values that `key = "all"` stands for.
-fn all_values(lab: &Lab, key: &str, network: &BertConfig) -> Result<Vec<Value>> {
+/// Whether a key's value is itself a list.
+fn takes_list(lab: &Lab, key: &str) -> bool {
+    lab.own_keys().get(key).is_some_and(|key| key.defaults.iter().any(Value::is_array))
+}
+
+/// The values that `key = "all"` stands for, as one of the series' own methods says.
+fn all_values(lab: &Lab, key: &str, tuning: Option<&Value>, network: &BertConfig) -> Result<Vec<Value>> {
+    let is_named = |name: &str| match tuning {
+        Some(Value::Array(names)) => names.iter().any(|known| known == name),
+        Some(known) => known == name,
+        None => name == lab.default_method(),
+    };
     let shape = network.shape();
-    let values = lab.methods().map(|method| method.all(key, &shape)).find(|values| !values.is_empty());
-    values.with_context(|| format!("{key} = \"all\": no method says what that stands for"))
+    let methods = lab.methods().filter(|method| is_named(method.name()));
+    let values = methods.map(|method| method.all(key, &shape)).find(|values| !values.is_empty());
+    values.with_context(|| format!("{key} = \"all\": no method of this series says what that stands for"))
 }
 
 /// The epochs that the paper gives for a task (§3.3), where a point asks for them.

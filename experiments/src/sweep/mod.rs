@@ -8,4 +8,4 @@ mod workers;
 pub use experiment::{Experiment, ExperimentKind, Scale, Suite, UnknownName};
 pub use grid::Grid;
 pub use plan::{ExperimentResult, Failure, Plan, PlanOptions};
-pub use workers::{Ended, Sweep, SweepWatch, work};
+pub use workers::{RunOutcome, Sweep, SweepWatch, work};

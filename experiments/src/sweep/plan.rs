@@ -6,7 +6,7 @@ use analysis::{AblationRecord, ExperimentRecord, FailedRun, RunRecord, SCHEMA, S
 use anyhow::{Context, Result, ensure};
 use serde::{Serialize, Serializer};
 
-use super::{Ended, Experiment, ExperimentKind, Grid, Scale, Suite, Sweep};
+use super::{Experiment, ExperimentKind, Grid, RunOutcome, Scale, Suite, Sweep, workers::INTERRUPTED};
 use crate::{
     lab::{Inference, Keys, Lab},
     run::{Layers, RunConfig, RunContext, RunStore, Runner, write_json},
@@ -94,6 +94,10 @@ impl Plan {
         let (network, has_pooler) = context.backbone_shape(&experiment.backbone()?)?;
         let grid = experiment.grid(lab, &network, has_pooler, context.data_dir.as_deref());
         let Grid { runs, missing, too_large } = grid.with_context(|| format!("experiment `{}`", experiment.name))?;
+        for run in runs.iter().filter(|_| experiment.kind == ExperimentKind::Ablate) {
+            let inserts = run.method(lab)?.inserts(&network.shape());
+            ensure!(inserts, "kind = \"ablate\": `{}` inserts nothing that could be removed", run.tuning);
+        }
         let mut tasks: Vec<&str> = runs.iter().map(|run| run.task.as_str()).collect();
         tasks.dedup();
         tasks.into_iter().try_for_each(|task| context.check_task(lab, task))?;
@@ -111,10 +115,15 @@ impl Plan {
     /// # Errors
     /// If it was interrupted, or what came out cannot be kept. A run that fails is no error.
     pub fn execute(&self, sweep: &mut Sweep<'_>) -> Result<ExperimentResult> {
-        let ended = match self.kind {
-            ExperimentKind::Stream => Vec::new(),
-            ExperimentKind::Train | ExperimentKind::Ablate => sweep.run_all(&self.runs)?,
+        ensure!(sweep.context.runs.is_some(), "an experiment needs a folder for its runs");
+        let (ended, result) = match self.kind {
+            ExperimentKind::Stream => (Vec::new(), Ok(())),
+            ExperimentKind::Train | ExperimentKind::Ablate => sweep.run_all(&self.runs),
         };
+        if let Err(error) = result {
+            self.keep_partial(&ended, sweep)?;
+            return Err(error);
+        }
         self.conclude(&ended, sweep)
     }
 
@@ -122,7 +131,36 @@ impl Plan {
     ///
     /// # Errors
     /// As for [`execute`](Self::execute).
-    pub fn conclude(&self, ended: &[Ended], sweep: &mut Sweep<'_>) -> Result<ExperimentResult> {
+    pub fn conclude(&self, ended: &[RunOutcome], sweep: &mut Sweep<'_>) -> Result<ExperimentResult> {
+        let mut result = self.collect(sweep.lab, ended);
+        let runs = sweep.context.runs.clone().context("an experiment needs a folder for its runs")?;
+        match self.kind {
+            ExperimentKind::Train => {}
+            ExperimentKind::Ablate => result.ablate(sweep, &runs, &self.runs)?,
+            ExperimentKind::Stream => result.stream(sweep, &runs, &self.runs)?,
+        }
+        self.keep(&result, &runs)?;
+        Ok(result)
+    }
+
+    /// Writes down which runs of an interrupted experiment are finished, so that the report can show them.
+    ///
+    /// # Errors
+    /// If that cannot be kept.
+    pub fn keep_partial(&self, ended: &[RunOutcome], sweep: &Sweep<'_>) -> Result<()> {
+        match &sweep.context.runs {
+            Some(runs) => self.keep(&self.collect(sweep.lab, ended), runs),
+            None => Ok(()),
+        }
+    }
+
+    fn keep(&self, result: &ExperimentResult, runs: &Path) -> Result<()> {
+        let path = runs.join(folder::EXPERIMENTS).join(format!("{}.json", self.experiment));
+        write_json(&path, &result.record(self))
+    }
+
+    /// What became of the experiment's runs.
+    fn collect(&self, lab: &Lab, ended: &[RunOutcome]) -> ExperimentResult {
         let mut result = ExperimentResult {
             experiment: self.experiment.clone(),
             about: self.about.clone(),
@@ -135,19 +173,11 @@ impl Plan {
         for (number, run) in self.runs.iter().enumerate() {
             match ended.iter().find(|(config, _)| config == run) {
                 Some((_, Ok(record))) => drop(result.runs.insert(number, record.clone())),
-                Some((config, Err(error))) => result.failed.push(Failure::new(sweep.lab, config, error)),
+                Some((config, Err(error))) => result.failed.push(Failure::new(lab, config, error)),
                 None => {}
             }
         }
-        let runs = sweep.context.runs.clone().context("an experiment needs a folder for its runs")?;
-        match self.kind {
-            ExperimentKind::Train => {}
-            ExperimentKind::Ablate => result.ablate(sweep, &runs, &self.runs)?,
-            ExperimentKind::Stream => result.stream(sweep, &runs, &self.runs)?,
-        }
-        let path = runs.join(folder::EXPERIMENTS).join(format!("{}.json", self.experiment));
-        write_json(&path, &result.record(self))?;
-        Ok(result)
+        result
     }
 }
 
@@ -162,6 +192,7 @@ impl ExperimentResult {
     fn ablate(&mut self, sweep: &Sweep<'_>, runs: &Path, configs: &[RunConfig]) -> Result<()> {
         let (store, mut runner) = (RunStore::new(runs), None::<Runner<'_>>);
         for (&number, record) in &self.runs {
+            ensure!(!sweep.stop.requested(), INTERRUPTED);
             let config = &configs[number];
             let path = store.folder(&record.id).join(folder::ABLATION);
             let known = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
@@ -176,7 +207,6 @@ impl ExperimentResult {
                     let file = store.trained(&record.id)?;
                     let (kind, task) = (file.info.kind.parse()?, file.info.task.clone());
                     let model = runner.lab().load(&backbone, file, runner.device())?;
-                    ensure!(model.has_insertions(), "`{}` inserts nothing that could be removed", config.tuning);
                     let model = model.in_precision(runner.precision());
                     let set = runner.validation(config, &backbone, &mut Silent)?;
                     let (network, batch_size) = (&backbone.config, 2 * config.train.batch_size);
@@ -214,9 +244,11 @@ impl ExperimentResult {
                     write_json(&path, &streamed)?;
                     self.streams.push(streamed);
                 }
-                Err(error) if error.ends_everything() => return Err(super::workers::ended_early(error)),
+                Err(error) if error.ends_everything() => return Err(error.explained(true)),
                 Err(error @ RunError::Busy { .. }) => return Err(error.into()),
-                Err(error) => self.failed.push(Failure::new(lab, &runs[0], &format!("its stream: {error}"))),
+                Err(error) => {
+                    self.failed.push(Failure::new(lab, &runs[0], &format!("its stream: {}", error.message())))
+                }
             }
         }
         Ok(())

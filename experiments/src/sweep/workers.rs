@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     device::panic_text,
     lab::Lab,
-    run::{RunConfig, RunContext, Runner},
+    run::{BUSY_PAUSE, RunConfig, RunContext, Runner},
     train::{RunError, Stop, Watch},
 };
 
@@ -36,7 +36,7 @@ pub struct Sweep<'a> {
     pub watch: &'a mut dyn SweepWatch,
 }
 
-/// Whoever follows many runs.
+/// Follows many runs.
 pub trait SweepWatch: Send {
     /// Follows a run of this process, called `label`.
     fn run(&mut self, label: &str) -> Box<dyn Watch>;
@@ -46,7 +46,7 @@ pub trait SweepWatch: Send {
 }
 
 /// A run that is over: its record, or why it failed.
-pub type Ended = (RunConfig, Result<RunRecord, String>);
+pub type RunOutcome = (RunConfig, Result<RunRecord, String>);
 
 /// How an attempt at a run ended.
 #[derive(Debug, Serialize, Deserialize)]
@@ -70,23 +70,26 @@ impl Sweep<'_> {
         Runner::new(self.lab, self.context, self.stop.clone())
     }
 
-    /// Trains all of `runs`. A run that another process has is waited for; one that fails does not stop the rest.
-    ///
-    /// # Errors
-    /// If the runs were interrupted, or no process can be started.
-    pub fn run_all(&mut self, runs: &[RunConfig]) -> Result<Vec<Ended>> {
+    /// Trains all of `runs`, and returns what became of those that ended: of all of them, unless there is an error too. A run that
+    /// another process has is waited for; one that fails does not stop the rest. The error says that the runs were interrupted,
+    /// or that no process could be started.
+    pub fn run_all(&mut self, runs: &[RunConfig]) -> (Vec<RunOutcome>, Result<()>) {
+        let mut ended = BTreeMap::new();
+        let result = self.run_each(runs, &mut ended);
+        (ended.into_values().collect(), result)
+    }
+
+    fn run_each(&mut self, runs: &[RunConfig], ended: &mut BTreeMap<usize, RunOutcome>) -> Result<()> {
         // Said before any process starts.
         self.context.devices.open()?;
         let (lab, of) = (self.lab, runs.len());
-        let mut ended: BTreeMap<usize, Ended> = BTreeMap::new();
         if self.jobs > 1 {
             let Self { context, stop, jobs, watch, .. } = self;
             let mut report = |number: usize, result: Result<&RunRecord, &str>| {
                 watch.ended(ended.len() + 1, of, &runs[number].describe(lab), result);
                 ended.insert(number, (runs[number].clone(), result.cloned().map_err(str::to_owned)));
             };
-            run_in_processes(context, stop, *jobs, runs, &mut report)?;
-            return Ok(ended.into_values().collect());
+            return run_in_processes(context, stop, *jobs, runs, &mut report);
         }
         let mut runner = Runner::new(lab, self.context, self.stop.clone())?;
         let mut queue: VecDeque<usize> = (0..of).collect();
@@ -101,8 +104,9 @@ impl Sweep<'_> {
                 Outcome::Failed(reason) => Err(reason),
                 Outcome::Interrupted(reason) => bail!(reason),
                 Outcome::Busy => {
+                    ensure!(!self.stop.requested(), INTERRUPTED);
                     queue.push_back(number);
-                    thread::sleep(PAUSE);
+                    thread::sleep(BUSY_PAUSE);
                     continue;
                 }
             };
@@ -110,7 +114,7 @@ impl Sweep<'_> {
             ended.insert(number, (config.clone(), result));
             ensure!(!self.stop.requested() || queue.is_empty(), INTERRUPTED);
         }
-        Ok(ended.into_values().collect())
+        Ok(())
     }
 }
 
@@ -159,7 +163,7 @@ fn run_in_processes(
                 }
                 Outcome::Busy => {
                     lock(&queue).push_back(number);
-                    thread::sleep(PAUSE);
+                    thread::sleep(BUSY_PAUSE);
                 }
             }
             ensure!(!stop.requested() || lock(&queue).is_empty(), INTERRUPTED);
@@ -176,23 +180,10 @@ fn run_in_processes(
     })
 }
 
-const INTERRUPTED: &str = "interrupted; run the same command again to continue";
-
-/// Time between two looks at a run that another process has.
-const PAUSE: Duration = Duration::from_secs(1);
+pub(super) const INTERRUPTED: &str = "interrupted; run the same command again to continue";
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Why a sweep ended early, and that nothing is lost.
-pub(super) fn ended_early(error: RunError) -> anyhow::Error {
-    match error {
-        RunError::Device(error) => {
-            anyhow!("{error}; finished runs are kept, and the same command continues from the last checkpoint")
-        }
-        error => error.into(),
-    }
 }
 
 /// Runs one configuration; nothing that goes wrong ends the process. A device that failed is not tried with further runs.
@@ -200,8 +191,8 @@ fn attempt(runner: &mut Runner<'_>, config: &RunConfig, watch: &mut dyn Watch) -
     match runner.run(config, watch) {
         Ok(run) => Outcome::Finished(Box::new(run.record)),
         Err(RunError::Busy { .. }) => Outcome::Busy,
-        Err(error) if error.ends_everything() => Outcome::Interrupted(format!("{:#}", ended_early(error))),
-        Err(error) => Outcome::Failed(error.to_string()),
+        Err(error) if error.ends_everything() => Outcome::Interrupted(format!("{:#}", error.explained(true))),
+        Err(error) => Outcome::Failed(error.message()),
     }
 }
 

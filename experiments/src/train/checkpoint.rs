@@ -150,8 +150,10 @@ impl Checkpoint {
     /// # Errors
     /// If it is not.
     pub fn check(&self, selection: &Selection, slots: usize, total: usize) -> Result<()> {
+        // An optimiser that remembers nothing has no entries.
+        let remembered = selection.trained.iter().filter(|_| slots > 0);
         let expected: BTreeMap<&str, Vec<usize>> =
-            selection.trained.iter().map(|t| (t.name.as_str(), vec![t.elements(); slots])).collect();
+            remembered.map(|t| (t.name.as_str(), vec![t.elements(); slots])).collect();
         let memory = self.optimizer.memory.iter();
         let memory = memory.map(|(name, m)| (name.as_str(), m.iter().map(Vec::len).collect::<Vec<_>>()));
         // A run in half precision may not have taken a step yet.
@@ -171,7 +173,7 @@ impl Checkpoint {
             stored.insert(BEST.to_owned(), Stored::u8(&best.to_bytes()?));
         }
         for (name, slots) in &self.optimizer.memory {
-            let named = slots.iter().enumerate().map(|(slot, values)| (format!("{slot}/{name}"), floats(values)));
+            let named = slots.iter().enumerate().map(|(slot, values)| (format!("{slot:04}/{name}"), floats(values)));
             stored.extend(named);
         }
         stored.extend(self.optimizer.exact.iter().map(|(name, values)| (format!("{EXACT}/{name}"), floats(values))));

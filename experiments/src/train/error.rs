@@ -33,23 +33,40 @@ pub enum RunError {
     #[error(transparent)]
     Device(#[from] DeviceFailed),
     /// Anything else.
-    #[error("{0:#}")]
+    #[error(transparent)]
     Other(#[from] anyhow::Error),
 }
 
 impl RunError {
+    /// The whole message, with all its causes.
+    pub fn message(self) -> String {
+        format!("{:#}", anyhow::Error::from(self))
+    }
+
+    /// What is said to whoever waits for runs that are `kept`: after a device failed, that nothing is lost.
+    pub fn explained(self, kept: bool) -> anyhow::Error {
+        match self {
+            RunError::Device(error @ DeviceFailed::Device { .. }) if kept => {
+                anyhow::anyhow!(
+                    "{error}; finished runs are kept, and the same command continues from the last checkpoint"
+                )
+            }
+            error => error.into(),
+        }
+    }
+
     /// Whether further runs would end in the same way.
     pub fn ends_everything(&self) -> bool {
         matches!(self, RunError::Interrupted { .. } | RunError::Device(DeviceFailed::Device { .. }))
     }
 }
 
-/// A wish to stop, shared by whoever may wish it and whoever must ask.
+/// A request to stop, shared by whoever may make it and the work that must heed it.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Asks whatever is under way to end in good order. Returns whether that was asked for before.
+    /// Asks the work to end in good order. Returns whether that was asked before.
     pub fn request(&self) -> bool {
         self.0.swap(true, Ordering::Relaxed)
     }

@@ -93,7 +93,8 @@ impl<'a> ModuleOptimizer<'a> {
     /// What it remembers.
     pub fn state(&self) -> OptimizerState {
         let values = |tensor: &Tensor<1>| tensor.to_data().iter::<f32>().collect::<Vec<f32>>();
-        let memory = self.memory.iter().map(|(name, m)| (name.clone(), m.slots.iter().map(values).collect()));
+        let remembered = self.memory.iter().filter(|(_, m)| !m.slots.is_empty());
+        let memory = remembered.map(|(name, m)| (name.clone(), m.slots.iter().map(values).collect()));
         let exact = self.memory.iter().filter_map(|(name, m)| Some((name.clone(), values(m.exact.as_ref()?))));
         OptimizerState { step: self.step, memory: memory.collect(), exact: exact.collect() }
     }
@@ -104,6 +105,9 @@ impl<'a> ModuleOptimizer<'a> {
             let elements = values.len();
             Tensor::from_data(TensorData::new(values, [elements]), device)
         };
+        // An optimiser that remembers nothing may still have exact values.
+        let names: Vec<String> = state.exact.keys().filter(|name| !state.memory.contains_key(*name)).cloned().collect();
+        state.memory.extend(names.into_iter().map(|name| (name, Vec::new())));
         let memory = state.memory.into_iter().map(|(name, slots)| {
             let exact = state.exact.remove(&name).map(tensor);
             (name, Memory { slots: slots.into_iter().map(tensor).collect(), exact })

@@ -81,7 +81,7 @@ pub fn train<I: Insertion>(
     watch: &mut dyn Watch,
 ) -> Result<Trained, RunError> {
     let config = training.config;
-    let plan = Plan::new(training)?;
+    let plan = StepPlan::new(training)?;
     let mut run = Run::start(model, selection, training, &plan, checkpoints.resume.take())?;
     checkpoints.begin();
     while run.state.step < plan.steps && !run.state.patience_is_over(config.patience) {
@@ -128,7 +128,7 @@ pub fn train<I: Insertion>(
 }
 
 /// The order of the examples and the number of steps.
-struct Plan {
+struct StepPlan {
     steps: usize,
     steps_per_epoch: usize,
     /// Parts of a step: those that gradients are accumulated over, on each device.
@@ -136,7 +136,7 @@ struct Plan {
     lengths: Vec<usize>,
 }
 
-impl Plan {
+impl StepPlan {
     fn new(training: &Training<'_>) -> Result<Self> {
         let Training { config, data, devices, .. } = training;
         ensure!(!devices.is_empty(), "there is no device to train on");
@@ -206,7 +206,7 @@ impl<'a, I: Insertion> Run<'a, I> {
         model: TaskModel<I>,
         selection: &'a Selection,
         training: &'a Training<'a>,
-        plan: &Plan,
+        plan: &StepPlan,
         resume: Option<Checkpoint>,
     ) -> Result<Self> {
         let Training { precision, info, .. } = training;
@@ -240,7 +240,7 @@ impl<'a, I: Insertion> Run<'a, I> {
         let overflow = scale.is_some() && !gradients.are_finite();
         ensure!(
             !overflow || scale.is_some_and(|scale| scale.factor > 1.0),
-            "gradients overflow {precision} whatever the loss is scaled by: use bf16 or f32"
+            "gradients overflow {precision} at every scale of the loss: use bf16 or f32"
         );
         self.state.loss_scale = scale.map(|scale| scale.after(overflow));
         if !overflow {

@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use adapter_core::{Init, Method, ParamCount, TaskFile, TaskInfo};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow, ensure};
 use bert_backbone::{Backbone, BertConfig, Tokenizer};
 use burn::{module::Module, tensor::Device};
-use serde_json::Map;
 use tasks::{
     Dataset, EvaluationSet, Example, Head, HeadInput, HeadKind, Metrics, Prediction, Scores, TaskModel, TokenCache,
     TrainingSet, outputs,
@@ -35,8 +34,7 @@ use crate::device::Precision;
 /// let backbone = Backbone::load(&folder.path().join("bert"), &Device::flex())?;
 /// let dogs = FileTask::new(folder.path().join("dogs.csv")).load()?;
 ///
-/// let model = Trainer::new(&backbone, &dogs)
-///     .method(AdapterConfig::new(8))
+/// let model = Trainer::new(&backbone, &dogs, AdapterConfig::new(8))
 ///     .learning_rate(1e-2)
 ///     .epochs(2)
 ///     .batch_size(8)
@@ -61,13 +59,13 @@ pub struct Trainer<'a, M: Method> {
     device: Device,
 }
 
-impl<'a> Trainer<'a, adapter_core::HeadOnly> {
-    /// A trainer with the paper's settings; nothing but a head is trained until a [`method`](Self::method) says more.
-    pub fn new(backbone: &'a Backbone, dataset: &'a Dataset) -> Self {
+impl<'a, M: Method> Trainer<'a, M> {
+    /// A trainer of `method` on `dataset`, with the paper's settings.
+    pub fn new(backbone: &'a Backbone, dataset: &'a Dataset, method: M) -> Self {
         Self {
             backbone,
             dataset,
-            method: Default::default(),
+            method,
             head: HeadInput::Cls.into(),
             optimizer: Box::new(Adam::default()),
             config: TrainConfig::default(),
@@ -76,14 +74,6 @@ impl<'a> Trainer<'a, adapter_core::HeadOnly> {
             metrics: Metrics::default(),
             device: backbone.bert.devices().into_iter().next().unwrap_or_else(Device::flex),
         }
-    }
-}
-
-impl<'a, M: Method> Trainer<'a, M> {
-    /// Trains with this method.
-    pub fn method<N: Method>(self, method: N) -> Trainer<'a, N> {
-        let Self { backbone, dataset, head, optimizer, config, max_length, metric, metrics, device, .. } = self;
-        Trainer { backbone, dataset, method, head, optimizer, config, max_length, metric, metrics, device }
     }
 
     /// The highest learning rate.
@@ -155,6 +145,19 @@ impl<'a, M: Method> Trainer<'a, M> {
     pub fn train_watched(self, watch: &mut dyn Watch) -> Result<TrainedModel<M>, RunError> {
         let Self { backbone, dataset, method, head, config, max_length, .. } = self;
         config.check()?;
+        if head.per_token() {
+            return Err(anyhow!(
+                "the head `{}` answers for every token; {} needs one answer",
+                head.name(),
+                dataset.kind
+            )
+            .into());
+        }
+        let metric = self.metric.as_deref().unwrap_or(dataset.kind.metric());
+        let known = self.metrics.find(metric).map_err(anyhow::Error::from)?;
+        if !known.applies_to(dataset.kind, dataset.labels.len()) {
+            return Err(anyhow!("the metric `{metric}` says nothing of {}", dataset.kind).into());
+        }
         let (device, init) = (self.device.autodiff(), Init::new(config.seed));
         let info = TaskInfo {
             task: dataset.task.clone(),
@@ -165,7 +168,7 @@ impl<'a, M: Method> Trainer<'a, M> {
             max_length,
             method: method.info(),
             backbone: backbone.id(),
-            origin: Map::new(),
+            origin: backbone.folder.iter().map(|f| ("backbone".to_owned(), f.display().to_string().into())).collect(),
         };
         let head = Head::new(backbone.config.hidden_size, dataset.outputs(), head, init, &device);
         let model = TaskModel::tuned(&method, backbone.bert.clone().train(), head, init, &device);
@@ -184,7 +187,7 @@ impl<'a, M: Method> Trainer<'a, M> {
                 data: TrainingData {
                     train: &train_set.context("the training set")?,
                     validation: &validation,
-                    metric: self.metric.as_deref().unwrap_or(dataset.kind.metric()),
+                    metric,
                     network: &backbone.config,
                 },
                 config: &config,
@@ -266,11 +269,27 @@ impl<M: Method> TrainedModel<M> {
     /// Predictions for texts.
     ///
     /// # Errors
-    /// If a text cannot be tokenised.
+    /// If the model was trained on pairs, or a text cannot be tokenised.
     pub fn predict(&self, texts: &[&str]) -> Result<Vec<TextPrediction>> {
-        let examples: Vec<Example> = texts.iter().map(|text| Example::new(*text, None)).collect();
-        let name = |label: &usize| self.trained.file.info.labels.get(*label).cloned().unwrap_or(label.to_string());
-        let rows = self.outputs(&examples)?;
+        let texts: Vec<Example> = texts.iter().map(|text| Example::new(*text, None)).collect();
+        self.predict_examples(&texts)
+    }
+
+    /// Predictions for pairs of texts.
+    ///
+    /// # Errors
+    /// If the model was trained on single texts, or a text cannot be tokenised.
+    pub fn predict_pairs(&self, pairs: &[(&str, &str)]) -> Result<Vec<TextPrediction>> {
+        let pairs: Vec<Example> = pairs.iter().map(|(text, pair)| Example::pair(*text, *pair, None)).collect();
+        self.predict_examples(&pairs)
+    }
+
+    fn predict_examples(&self, examples: &[Example]) -> Result<Vec<TextPrediction>> {
+        let info = &self.trained.file.info;
+        let fits = |example: &Example| info.pairs.is_none_or(|pairs| pairs == example.pair.is_some());
+        let form = if info.pairs == Some(true) { "pairs of texts" } else { "single texts" };
+        ensure!(examples.iter().all(fits), "`{}` is about {form}", info.task);
+        let name = |label: &usize| info.labels.get(*label).cloned().unwrap_or(label.to_string());
         let predict = |row: Vec<f32>| {
             let prediction = Prediction::from_outputs(self.kind, &row);
             let label = match &prediction {
@@ -280,7 +299,7 @@ impl<M: Method> TrainedModel<M> {
             };
             TextPrediction { label, prediction }
         };
-        Ok(rows.into_iter().map(predict).collect())
+        Ok(self.outputs(examples)?.into_iter().map(predict).collect())
     }
 
     /// Scores on examples of the dataset it was trained on.
@@ -297,5 +316,30 @@ impl<M: Method> TrainedModel<M> {
         let tokens = TokenCache::none().texts(examples, &self.tokenizer, self.max_length)?;
         let device = self.model.devices().into_iter().next().unwrap_or_else(Device::flex);
         Ok(outputs(&self.model, &std::sync::Arc::new(tokens), &self.network, 64, &device)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use adapter_core::AdapterConfig;
+    use bert_backbone::RandomCheckpoint;
+    use tasks::Target;
+
+    use super::*;
+
+    #[test]
+    fn a_trained_model_predicts_without_gradients_and_refuses_pairs() {
+        let folder = tempfile::tempdir().unwrap();
+        RandomCheckpoint::tiny().write(folder.path(), &Device::flex()).unwrap();
+        // Even on a backbone that was loaded for training.
+        let backbone = Backbone::load(folder.path(), &Device::flex().autodiff()).unwrap();
+        let example = |i: usize| Example::new(["the cat", "a dog"][i % 2], Target::Class(i % 2));
+        let dataset = Dataset::classification("dogs", ["no", "yes"], (0..8).map(example), (0..4).map(example));
+        let model = Trainer::new(&backbone, &dataset, AdapterConfig::new(2)).epochs(1).train().unwrap();
+        assert!(model.model.devices().iter().all(|device| !device.is_autodiff()));
+        assert!(model.predict(&["a dog"]).is_ok());
+        let refused = model.predict_pairs(&[("a", "b")]).unwrap_err().to_string();
+        assert!(refused.contains("is about single texts"), "{refused}");
+        assert_eq!(model.file().info.origin["backbone"], folder.path().display().to_string());
     }
 }

@@ -1,4 +1,4 @@
-//! Whoever follows a run.
+//! Following a run.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub struct Step {
     pub deviations: BTreeMap<Place, f64>,
 }
 
-/// Whoever follows a run. A closure that takes a [`Step`] does.
+/// Follows a run. A closure that takes a [`Step`] does.
 pub trait Watch {
     /// A step was taken.
     ///
@@ -67,7 +67,7 @@ impl<F: FnMut(&Step)> Watch for F {
     }
 }
 
-/// Nobody.
+/// Follows nothing.
 pub struct Silent;
 
 impl Watch for Silent {

@@ -4,7 +4,7 @@ use analysis::AblationRecord;
 use anyhow::{Result, ensure};
 use clap::Args;
 
-use super::eval::{Split, evaluation_set};
+use super::eval::{Split, evaluation_set, task_name};
 use crate::cli::{
     Session,
     output::{print, table},
@@ -25,13 +25,14 @@ pub struct AblateArgs {
 }
 
 pub fn run(args: &AblateArgs, session: &Session<'_>) -> Result<()> {
+    args.task.check(session)?;
     let saved = args.saved.load(session)?;
     ensure!(saved.model.has_insertions(), "`{}` has no adapters to remove", args.saved.adapter.display());
     let task = saved.task(&args.task, session)?;
     let data = task.context.load_task(session.lab, &task.name, &task.files, Some(&saved.info.labels), &mut Notes)?;
     let set = evaluation_set(&saved, &task.name, &data, Split::Validation)?.with_metrics(&session.lab.metrics);
     let ablation = saved.model.ablate(&set, saved.inference())?;
-    let report = ablation.record(&saved.info.task, saved.kind, set.majority_accuracy());
+    let report = ablation.record(&task_name(&task.name, &data), saved.kind, set.majority_accuracy());
     print(&report, args.json, || text(&report))
 }
 
@@ -49,7 +50,7 @@ pub(super) fn text(report: &AblationRecord) -> String {
     }
     let whole = report.whole[&report.metric];
     format!(
-        "{}: {} {whole:.4} with all adapters; change in percent without those of a span of layers\n{}{} layer passes\n",
+        "{}: {} {whole:.4} with all adapters; relative change in percent without those of a span of layers\n{}{} layer passes\n",
         report.task,
         report.metric,
         table(&rows),

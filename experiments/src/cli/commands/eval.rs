@@ -53,19 +53,13 @@ struct Report {
 }
 
 pub fn run(args: &EvalArgs, session: &Session<'_>) -> Result<()> {
-    // A mistyped task is found before a backbone is loaded.
-    if let Some(task) = args.task.task.as_deref().filter(|task| !task.starts_with("file:")) {
-        session.lab.tasks.find(task)?;
-    }
+    args.task.check(session)?;
     let saved = args.saved.load(session)?;
     let task = saved.task(&args.task, session)?;
     let data = task.context.load_task(session.lab, &task.name, &task.files, Some(&saved.info.labels), &mut Notes)?;
     let set = evaluation_set(&saved, &task.name, &data, args.split)?.with_metrics(&session.lab.metrics);
     let report = Report {
-        task: match &data {
-            TaskData::Texts(dataset) => dataset.task.clone(),
-            TaskData::Questions(_) => task.name.clone(),
-        },
+        task: task_name(&task.name, &data),
         split: args.split,
         examples: set.len(),
         metric: session.lab.tasks.find(&task.name).ok().map(|task| task.metric.clone()),
@@ -78,6 +72,14 @@ pub fn run(args: &EvalArgs, session: &Session<'_>) -> Result<()> {
         rows.extend(report.majority.map(|score| vec!["(majority class)".to_owned(), format!("{score:.4}")]));
         format!("{} {:?}, {} examples\n{}", report.task, report.split, report.examples, table(&rows))
     })
+}
+
+/// What a task is called, however it was asked for.
+pub fn task_name(asked: &str, data: &TaskData) -> String {
+    match data {
+        TaskData::Texts(dataset) => dataset.task.clone(),
+        TaskData::Questions(_) => asked.to_owned(),
+    }
 }
 
 /// The chosen examples of a task, as the file's model takes them.

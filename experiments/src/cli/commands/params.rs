@@ -79,7 +79,7 @@ pub fn run(args: &ParamsArgs, session: &Session<'_>) -> Result<()> {
 pub(super) fn chosen_method(lab: &Lab, keys: &Keys) -> Result<Box<dyn AnyMethod>> {
     let tuning = keys.get("tuning").and_then(|name| name.as_str()).unwrap_or(lab.default_method());
     let kind = lab.find_method(tuning)?;
-    let foreign = foreign_keys(lab, keys)?;
+    let foreign = foreign_keys(lab, keys, keys)?;
     if !foreign.is_empty() {
         Notes.note(&format!("`{tuning}` has no {}; that changes nothing here", foreign.join(", ")));
     }

@@ -27,7 +27,7 @@ pub struct ReproduceArgs {
     /// Folder for the page, the figures and the tables
     #[arg(long, default_value = "out", value_name = "DIR")]
     out: PathBuf,
-    /// Folder of the runs: finished ones are not run again, interrupted ones go on [default: runs in --out]
+    /// Folder of the runs: finished ones are not run again, interrupted ones continue [default: runs in --out]
     #[arg(long, value_name = "DIR")]
     runs: Option<PathBuf>,
     #[command(flatten)]
@@ -70,7 +70,12 @@ pub fn run(args: &ReproduceArgs, session: &Session<'_>) -> Result<()> {
         jobs: args.how.jobs(Some(&args.backbone)),
         watch: &mut SweepProgress::new(args.how.json),
     };
-    let ended = sweep.run_all(&runs)?;
+    let (ended, result) = sweep.run_all(&runs);
+    if let Err(error) = result {
+        let trained = plans.iter().filter(|plan| plan.kind != ExperimentKind::Stream);
+        trained.into_iter().try_for_each(|plan| plan.keep_partial(&ended, &sweep))?;
+        return Err(error);
+    }
     let mut failed = 0;
     for plan in &plans {
         failed += plan.conclude(&ended, &mut sweep)?.failed.len();

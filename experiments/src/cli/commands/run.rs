@@ -30,7 +30,7 @@ pub struct RunArgs {
     /// A known name (see `list backbones`) or a folder in Hugging Face layout
     #[arg(long, value_name = "NAME|FOLDER")]
     backbone: Option<String>,
-    /// Folder of the runs: finished ones are not run again, interrupted ones go on
+    /// Folder of the runs: finished ones are not run again, interrupted ones continue
     #[arg(long, default_value = "runs", value_name = "DIR")]
     runs: PathBuf,
     #[command(flatten)]
@@ -57,6 +57,9 @@ pub fn run(args: &RunArgs, session: &Session<'_>) -> Result<()> {
         watch: &mut SweepProgress::new(json),
     })?;
     print(&result, json, || text(&result, session.lab))?;
+    if !json {
+        eprintln!("note: `report --runs {}` draws them", args.runs.display());
+    }
     match result.failed.len() {
         0 => Ok(()),
         failed => bail!("{failed} of {} runs failed; the others are in {}", plan.runs.len(), args.runs.display()),

@@ -9,13 +9,13 @@ use clap::Args;
 use crate::{
     cli::{
         Session,
-        args::{ContextArgs, check_folder, check_writable},
+        args::{ContextArgs, check_folder, check_writable, merged_files},
         ctrl_c::request_stop,
         output::{grouped, print, table},
         progress::{Progress, Show},
     },
     lab::{Keys, Lab},
-    run::{FinishedRun, Layers, Runner, effective_keys, foreign_keys, merge, resolve},
+    run::{FILE_KEYS, FinishedRun, Layers, Origin, Runner, effective_keys, foreign_keys, merge, resolve},
 };
 
 /// Train one task and print its record
@@ -30,7 +30,7 @@ pub struct TrainArgs {
     #[arg(long, value_name = "DIR")]
     runs: Option<PathBuf>,
     /// Continue this run of --runs, on any device. The run remembers everything else; if its backbone or data moved, give
-    /// --backbone, --task or --data-dir
+    /// --backbone, --task, --validation-file, --test-file or --data-dir
     #[arg(long, value_name = "ID", requires = "runs", conflicts_with_all = ["dry_run", "explain"])]
     resume: Option<String>,
     /// Write the task file of the best evaluation here
@@ -57,13 +57,14 @@ pub fn run(args: &TrainArgs, session: &Session<'_>) -> Result<()> {
     // Whatever cannot be written is said before any work.
     args.save.as_deref().map_or(Ok(()), check_writable)?;
     if let Some(id) = &args.resume {
-        let places = ["backbone", "task"];
-        let others: Vec<&str> = given.keys().map(String::as_str).filter(|key| !places.contains(key)).collect();
+        let is_place =
+            |key: &str| ["backbone", "task"].contains(&key) || FILE_KEYS.iter().any(|known| known.name == key);
+        let others: Vec<&str> = given.keys().map(String::as_str).filter(|key| !is_place(key)).collect();
         ensure!(others.is_empty(), "--resume takes every key from the run: leave out {}", others.join(", "));
-        let [backbone, task] = places.map(|key| given.get(key).and_then(|value| value.as_str()));
         let mut runner = args.runner(session)?;
         let mut progress = Progress::of_run(args.progress, args.json, &format!("run {id}"), &session.stop)?;
-        let run = runner.resume(id, (backbone, task), &mut progress)?;
+        let run =
+            runner.resume(id, |origin| moved(origin, &given), &mut progress).map_err(|error| error.explained(true))?;
         drop(progress);
         return args.finish(&runner, &run);
     }
@@ -71,7 +72,7 @@ pub fn run(args: &TrainArgs, session: &Session<'_>) -> Result<()> {
     if args.explain {
         return explain(lab, &keys, args.json);
     }
-    let foreign = foreign_keys(lab, &given)?;
+    let foreign = foreign_keys(lab, &given, &keys)?;
     let tuning = keys.get("tuning").and_then(|name| name.as_str()).unwrap_or(lab.default_method());
     ensure!(foreign.is_empty(), "`{tuning}` has no {}: leave it out", foreign.join(", "));
     let backbone = keys.get("backbone").and_then(|name| name.as_str());
@@ -91,9 +92,18 @@ pub fn run(args: &TrainArgs, session: &Session<'_>) -> Result<()> {
         runner.data(&config.task, &config.files, notes)?;
         Progress::of_run(args.progress, args.json, &config.describe(lab), &session.stop)?
     };
-    let run = runner.run(&config, &mut progress)?;
+    let run = runner.run(&config, &mut progress).map_err(|error| error.explained(args.runs.is_some()))?;
     drop(progress);
     args.finish(&runner, &run)
+}
+
+/// Where a run's backbone and data are now, as far as that is given.
+fn moved(origin: &mut Origin, given: &Keys) {
+    let text = |key: &str| given.get(key).and_then(|value| value.as_str()).map(str::to_owned);
+    origin.backbone = text("backbone").unwrap_or_else(|| origin.backbone.clone());
+    origin.task = text("task").unwrap_or_else(|| origin.task.clone());
+    origin.files = merged_files(&origin.files, given);
+    *origin = origin.absolute();
 }
 
 impl TrainArgs {
