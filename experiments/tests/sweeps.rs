@@ -504,8 +504,8 @@ fn ctrl_c_ends_a_sweep_that_waits_for_another_process() {
     let options = ["--set", "seed=0", "--set", "adapter_size=2", "--set", "k=1", "--runs", "runs"];
     place.run(&options);
     // The other process holds the lock of a run that has no record.
-    let run = fs::read_dir(place.path("runs")).unwrap().map(|entry| entry.unwrap().path());
-    let run = run.filter(|run| run.join("record.json").exists()).next().unwrap();
+    let mut runs = fs::read_dir(place.path("runs")).unwrap().map(|entry| entry.unwrap().path());
+    let run = runs.find(|run| run.join("record.json").exists()).unwrap();
     fs::remove_file(run.join("record.json")).unwrap();
     let lock = fs::File::create(run.join("lock")).unwrap();
     lock.lock().unwrap();
