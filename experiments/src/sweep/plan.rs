@@ -149,8 +149,8 @@ impl Plan {
     /// If that cannot be kept.
     pub fn keep_partial(&self, ended: &[RunOutcome], sweep: &Sweep<'_>) -> Result<()> {
         match &sweep.context.runs {
-            Some(runs) => self.keep(&self.collect(sweep.lab, ended), runs),
-            None => Ok(()),
+            Some(runs) if !ended.is_empty() => self.keep(&self.collect(sweep.lab, ended), runs),
+            _ => Ok(()),
         }
     }
 
