@@ -7,8 +7,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [runs, out] = &arguments[..] else { return Err("two folders are needed: RUNS OUT".into()) };
     let report = analysis::write_report(Path::new(runs), Path::new(out), &analysis::paper_exhibits())?;
     for finding in &report.findings {
-        let mark = finding.agrees.map_or("?", |agrees| if agrees { "✓" } else { "✗" });
-        println!("{mark} {}: {}", finding.name, finding.shows);
+        println!("{}: {}: {}", finding.verdict.in_words(), finding.name, finding.shows);
     }
     println!("{} runs, {} gaps: {}", report.runs, report.gaps.len(), report.page.display());
     Ok(())

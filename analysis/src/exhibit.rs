@@ -1,6 +1,15 @@
 //! What a report shows: figures and tables, each with the experiment that it is made of.
 
-use crate::{ExperimentRecord, Store, chart::Figure, figures, own, table::Table, tables};
+use std::collections::BTreeSet;
+
+use crate::{
+    ExperimentRecord, Store,
+    chart::Figure,
+    figures, own,
+    setup::Run,
+    table::{Table, grouped},
+    tables,
+};
 
 /// What an exhibit shows.
 #[derive(Clone, Debug)]
@@ -19,6 +28,45 @@ impl Shown {
             Shown::Table(table) => !table.rows.is_empty(),
         }
     }
+
+    /// Adds a sentence to the caption; it has no full stop.
+    fn note(&mut self, note: &str) {
+        match self {
+            Shown::Figure(figure) => {
+                let about = figure.about.trim_end_matches('.');
+                figure.about = if about.is_empty() { note.to_owned() } else { format!("{about}. {note}") };
+            }
+            Shown::Table(table) => table.notes.push(format!("{note}.")),
+        }
+    }
+
+    /// Adds something to the title.
+    fn call(&mut self, how: &str) {
+        let title = match self {
+            Shown::Figure(figure) => &mut figure.title,
+            Shown::Table(table) => &mut table.title,
+        };
+        *title += &format!(" ({how})");
+    }
+}
+
+/// What is said of runs that were validated on a part of the validation set.
+fn limited(runs: &[&Run]) -> Option<String> {
+    let limits: BTreeSet<u64> = runs.iter().filter_map(|run| run.value("limit_validation")?.as_u64()).collect();
+    let said: Vec<String> = limits.iter().map(|limit| grouped(*limit as f64)).collect();
+    (!said.is_empty()).then(|| format!("Scores on {} validation examples at most", said.join(" or ")))
+}
+
+/// What is said of runs that diverged.
+fn diverged(runs: &[&Run]) -> Option<String> {
+    let number = runs.iter().filter(|run| run.is_diverged()).count();
+    (number > 0).then(|| {
+        format!(
+            "{number} of {} runs diverged: each counts as the trivial answer, and its test score is the trivial answer's on \
+             validation",
+            runs.len()
+        )
+    })
 }
 
 /// A figure or a table of a report.
@@ -55,6 +103,8 @@ pub struct Exhibit {
     short: String,
     experiment: String,
     preset: bool,
+    /// The file of the experiment, where its name is not enough to find it.
+    file: Option<String>,
     show: Box<Show>,
 }
 
@@ -91,13 +141,18 @@ impl Exhibit {
         show: impl Fn(&Store) -> Option<Shown> + Send + Sync + 'static,
     ) -> Self {
         let (short, experiment) = (short.to_owned(), experiment.to_owned());
-        Self { name: own::file_name(name), short, experiment, preset: false, show: Box::new(show) }
+        Self { name: own::file_name(name), short, experiment, preset: false, file: None, show: Box::new(show) }
     }
 
     /// Of a preset: a user's own experiment of the same name is not meant.
     #[must_use]
     pub fn of_preset(self) -> Self {
         Self { preset: true, ..self }
+    }
+
+    /// Of the experiment in a file.
+    pub(crate) fn of_file(self, file: &str) -> Self {
+        Self { file: Some(file.to_owned()), ..self }
     }
 
     /// The name of its files and of its place on the page.
@@ -120,9 +175,34 @@ impl Exhibit {
         experiment.name == self.experiment && (experiment.preset || !self.preset)
     }
 
-    /// What it shows; `None` is a gap.
+    /// What it shows, with what a reader must know of its runs: how many diverged, what validation was limited to, and what
+    /// was changed on a preset. `None` is a gap.
     pub fn show(&self, store: &Store) -> Option<Shown> {
-        (self.show)(store).filter(Shown::has_data)
+        let mut shown = (self.show)(store).filter(Shown::has_data)?;
+        if let Some(record) = self.record(store) {
+            let runs = store.runs(record);
+            let overridden = record.overridden();
+            for note in limited(&runs)
+                .into_iter()
+                .chain(diverged(&runs))
+                .chain(overridden.clone().map(|how| format!("Run {how}")))
+            {
+                shown.note(&note);
+            }
+            if let Some(how) = overridden {
+                shown.call(&how);
+            }
+        }
+        Some(shown)
+    }
+
+    /// The experiment that it is made of.
+    fn record<'a>(&self, store: &'a Store) -> Option<&'a ExperimentRecord> {
+        match &self.file {
+            Some(file) => store.experiments.get(file),
+            None if self.preset => store.preset(&self.experiment),
+            None => store.experiment(&self.experiment),
+        }
     }
 }
 

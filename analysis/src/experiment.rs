@@ -1,6 +1,11 @@
 //! What is written of an experiment.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::setup::written;
 
 /// An experiment and which runs belong to it; kept as `experiments/NAME.json` in the folder of the runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,6 +23,9 @@ pub struct ExperimentRecord {
     pub kind: String,
     /// `quick` or `paper`.
     pub scale: String,
+    /// Keys that the user changed on a preset: by `--set`, by flags or by the environment.
+    #[serde(default)]
+    pub overrides: BTreeMap<String, Value>,
     /// How many runs its grid has.
     pub planned: usize,
     /// The ids of those that are finished, in the grid's order.
@@ -28,6 +36,20 @@ pub struct ExperimentRecord {
     pub failed: Vec<FailedRun>,
     /// Tasks that it asks for and whose data is not there.
     pub missing: Vec<String>,
+}
+
+impl ExperimentRecord {
+    /// What was changed on a preset, in words: "with lr = 1e-2: not the paper's settings". `None` if nothing was.
+    pub fn overridden(&self) -> Option<String> {
+        (self.preset && !self.overrides.is_empty())
+            .then(|| format!("with {}: not the paper's settings", self.overrides_in_words()))
+    }
+
+    /// What was changed: "lr = 1e-2, seed = 0 1".
+    pub(crate) fn overrides_in_words(&self) -> String {
+        let said = self.overrides.iter().map(|(key, value)| format!("{key} = {}", written(value)));
+        said.collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// A run that failed.

@@ -20,8 +20,8 @@ use crate::{
 pub(crate) use init::fig6 as fig6_init;
 pub(crate) use parameters::{fig4, fig5};
 pub(crate) use rates::fig7;
-pub(crate) use relative::{fig1, fig3, groups, relative};
-pub(crate) use spans::{fig6 as fig6_spans, mean_spans, removed};
+pub(crate) use relative::{fig1, fig3};
+pub(crate) use spans::{fig6 as fig6_spans, removed};
 
 /// Points of one task, by method, the paper's first.
 fn methods<'a>(runs: &[&'a Run], task: &str) -> Vec<(&'a MethodRecord, Point<'a>)> {
@@ -66,7 +66,16 @@ fn family_looks(runs: &[&Run], names: &Names<'_>) -> BTreeMap<String, Look> {
 
 /// The metric of a task's runs; several are all named.
 pub(crate) fn metric_of(runs: &[&Run], task: &str) -> String {
-    let mut metrics: Vec<&str> = runs.iter().filter(|run| run.task == task).filter_map(|run| run.metric()).collect();
+    named(runs.iter().filter(|run| run.task == task).filter_map(|run| run.metric()))
+}
+
+/// What Figs. 4, 5, 6 and 7 show of a task: accuracy for a classification, its metric otherwise.
+fn shown_metric_of(runs: &[&Run], task: &str) -> String {
+    named(runs.iter().filter(|run| run.task == task).filter_map(|run| run.shown_metric()))
+}
+
+fn named<'a>(metrics: impl Iterator<Item = &'a str>) -> String {
+    let mut metrics: Vec<&str> = metrics.collect();
     metrics.sort_unstable();
     metrics.dedup();
     if metrics.is_empty() { "score".to_owned() } else { metrics.join(", ") }

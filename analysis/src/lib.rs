@@ -3,7 +3,8 @@
 //! `experiments` writes the records: a [`RunRecord`] of each run, an [`AblationRecord`] of its adapters' removal, a
 //! [`StreamRecord`] of several tasks one after the other, and an [`ExperimentRecord`] that says which of them belong
 //! together. [`write_report`] reads a folder of them, whose files [`folder`] names; a [`Store`] is such a folder, a
-//! [`Finding`] a verdict on one of the paper's findings. This crate does not know Burn.
+//! [`Finding`] a verdict on one of the paper's findings: [`Effect`]s with their intervals, held against [`thresholds()`]. This
+//! crate does not know Burn.
 //!
 //! A report shows [`Exhibit`]s: [`paper_exhibits`], and whatever figure or table one adds. An experiment that none of them
 //! is made of draws itself: what its runs sweep decides how.
@@ -21,6 +22,7 @@
 mod ablation;
 mod axis;
 mod chart;
+mod evidence;
 mod exhibit;
 mod experiment;
 mod figures;
@@ -34,19 +36,24 @@ mod render;
 mod report;
 mod select;
 mod setup;
+mod standing;
 mod store;
 mod stream;
 mod svg;
 mod table;
 mod tables;
+mod thresholds;
 
 pub use ablation::{AblationRecord, SpanScore};
 pub use axis::{AxisSpec, Format};
 pub use chart::{Colours, Dot, Figure, Heat, HeatCell, Key, Look, PALETTE, Panel, Plot, Rows, Series};
+pub use evidence::{Effect, Interval, IntervalMethod, Side, Verdict};
 pub use exhibit::{Exhibit, Shown, paper_exhibits};
 pub use experiment::{ExperimentRecord, FailedRun};
 pub use findings::{Finding, findings};
-pub use record::{Best, Evaluation, Measured, MethodRecord, Move, Params, RunRecord, SCHEMA, Status};
+pub use record::{
+    Evaluation, Examples, Kept, Measured, MethodRecord, Move, Network, Params, RunRecord, SCHEMA, Scored, Status,
+};
 pub use render::RenderError;
 pub use report::{Report, ReportError, write_report};
 pub use select::{Estimate, Point, Sweep, best_point, by_method, percentile, sweeps, tasks};
@@ -55,3 +62,4 @@ pub use store::{Problem, Store, StoreError};
 pub use stream::{Recall, Stage, StreamRecord};
 pub use svg::Marker;
 pub use table::{Cell, Table};
+pub use thresholds::{Threshold, thresholds};

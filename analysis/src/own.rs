@@ -23,7 +23,7 @@ const TUNING: &str = "tuning";
 pub fn exhibits(store: &Store, exhibits: &[Exhibit]) -> Vec<Exhibit> {
     // Parts of the page have names too, and some file systems do not tell large letters from small ones.
     let mut taken: BTreeSet<String> = exhibits.iter().map(|exhibit| exhibit.name().to_lowercase()).collect();
-    taken.extend(["findings", "not-run", "runs"].map(str::to_owned));
+    taken.extend(["findings", "not-run", "runs", "thresholds"].map(str::to_owned));
     let mut own = Vec::new();
     for (file, record) in &store.experiments {
         if exhibits.iter().any(|exhibit| exhibit.claims(record)) {
@@ -42,21 +42,27 @@ pub fn exhibits(store: &Store, exhibits: &[Exhibit]) -> Vec<Exhibit> {
         let name = &record.name;
         if !record.runs.is_empty() || record.streams.is_empty() {
             let of = find(file);
-            own.push(Exhibit::figure(&figure, name, name, move |store| sweep_figure(store, &of(store)?)));
+            own.push(Exhibit::figure(&figure, name, name, move |store| sweep_figure(store, &of(store)?)).of_file(file));
         }
-        if !store.ablations(record).is_empty() {
+        if record.kind == "ablate" && !store.ablated(record).is_empty() {
             let of = find(file);
-            own.push(Exhibit::figure(&spans, &format!("{name}, spans"), name, move |store| {
-                let record = of(store)?;
-                removed(&format!("{}: adapters removed from spans of layers", record.name), &store.ablations(&record))
-            }));
+            own.push(
+                Exhibit::figure(&spans, &format!("{name}, spans"), name, move |store| {
+                    let record = of(store)?;
+                    removed(&format!("{}: adapters removed from spans of layers", record.name), &store.ablated(&record))
+                })
+                .of_file(file),
+            );
         }
         let of = find(file);
-        own.push(Exhibit::table(&table, &format!("{name}, table"), name, move |store| {
-            let record = of(store)?;
-            let title = format!("{}: tasks one after the other, what is remembered", record.name);
-            remembered(&title, &store.streams(&record)).or_else(|| sweep_table(store, &record))
-        }));
+        own.push(
+            Exhibit::table(&table, &format!("{name}, table"), name, move |store| {
+                let record = of(store)?;
+                let title = format!("{}: tasks one after the other, what is remembered", record.name);
+                remembered(&title, &store.streams(&record)).or_else(|| sweep_table(store, &record))
+            })
+            .of_file(file),
+        );
     }
     own
 }

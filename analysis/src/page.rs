@@ -8,11 +8,14 @@ use std::{
 use crate::{
     ExperimentRecord, Store,
     axis::count,
+    evidence::Verdict,
     exhibit::{Exhibit, Shown},
     findings::Finding,
     folder::{ABLATION, EXPERIMENTS, RECORD},
     setup::Run,
     svg::escape,
+    table::{Cell, Table},
+    thresholds::{Threshold, rule, thresholds},
 };
 
 /// An exhibit and what it shows; `None` is a gap.
@@ -56,7 +59,7 @@ impl Page<'_> {
              <title>Adapter Lab: report</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n{css}</style>\n</head>\n<body>\n\
              <header><h1>Adapter Lab: report</h1>\n\
              <p class=\"lead\">What the runs show of <cite>Parameter-Efficient Transfer Learning for NLP</cite> (Houlsby et al., \
-             2019): its figures and tables, and for each of its findings whether these runs agree. Every number here is computed \
+             2019): its figures and tables, and for each of its findings whether these runs agree, disagree or cannot say. Every number here is computed \
              from the records of the runs, but for those that are named as the paper's.</p>\n\
              <nav aria-label=\"Contents\">{own}{findings}{links}<a href=\"#runs\">Runs</a></nav></header>\n\
              <main>\n{body}</main>\n\
@@ -103,12 +106,14 @@ impl Page<'_> {
         });
         let planned: usize = experiments().map(|experiment| experiment.planned).sum();
         let failed: usize = experiments().map(|experiment| experiment.failed.len()).sum();
+        let diverged = runs.iter().filter(|run| run.is_diverged()).count();
         let memory = runs.iter().filter_map(|run| run.record.measured.peak_memory_bytes).max();
         let tasks: BTreeSet<&str> = runs.iter().map(|run| run.task.as_str()).collect();
         let mut facts = vec![
             ("Runs finished", runs.len().to_string()),
             ("Runs planned (shared ones count each time)", planned.to_string()),
             ("Runs failed", failed.to_string()),
+            ("Runs diverged (they count as the trivial answer)", diverged.to_string()),
             ("Tasks", tasks.len().to_string()),
             ("Backbone", backbones.join(", ")),
             ("Device", distinct(&mut devices.into_iter())),
@@ -117,7 +122,14 @@ impl Page<'_> {
             ("Software", distinct(&mut software.into_iter())),
         ];
         if let Some(bytes) = memory {
-            facts.push(("Largest memory of a process", format!("{:.1} GB", bytes as f64 / 1e9)));
+            facts.push((
+                "Largest memory of a process",
+                if bytes >= 1_000_000_000 {
+                    format!("{:.1} GB", bytes as f64 / 1e9)
+                } else {
+                    format!("{:.0} MB", bytes as f64 / 1e6)
+                },
+            ));
         }
         let facts = facts.iter().map(|(name, value)| {
             let value = if value.is_empty() { "not recorded".to_owned() } else { escape(value) };
@@ -130,25 +142,27 @@ impl Page<'_> {
         if self.findings.is_empty() {
             return String::new();
         }
-        let number = |wanted| self.findings.iter().filter(|finding| finding.agrees == wanted).count();
-        let list = |judged: bool| {
-            let own = self.findings.iter().filter(|finding| finding.agrees.is_some() == judged);
+        let number = |wanted| self.findings.iter().filter(|finding| finding.verdict == wanted).count();
+        let list = |open: bool| {
+            let own = self.findings.iter().filter(|finding| (finding.verdict == Verdict::CannotSay) == open);
             let items: String = own.map(|finding| self.listed(finding)).collect();
             if items.is_empty() { items } else { format!("<ul class=\"findings\">\n{items}</ul>\n") }
         };
-        let open = list(false);
+        let unsaid = number(Verdict::CannotSay);
+        let open = list(true);
         let open = if open.is_empty() {
             open
         } else {
-            format!("<details><summary>What is missing to judge {}</summary>\n{open}</details>\n", number(None))
+            format!("<details><summary>Why these runs cannot judge {unsaid}</summary>\n{open}</details>\n")
         };
         format!(
-            "<h2 id=\"findings\">Findings</h2>\n<p>{} agree with the paper, {} do not, {} cannot be judged from these runs.</p>\n\
-             {}{open}",
-            number(Some(true)),
-            number(Some(false)),
-            number(None),
-            list(true)
+            "<h2 id=\"findings\">Findings</h2>\n<p>{} agree with the paper, {} disagree, of {unsaid} these runs cannot say.</p>\n\
+             <p class=\"note\">{}</p>\n{}{open}{}",
+            number(Verdict::Agrees),
+            number(Verdict::Disagrees),
+            escape(&rule()),
+            list(false),
+            thresholds_table()
         )
     }
 
@@ -235,12 +249,13 @@ impl Page<'_> {
             let link = format!("{}/{EXPERIMENTS}/{}", self.link, encode(file));
             let (finished, missing) = (self.store.runs(record).len(), missing.join(", "));
             rows += &format!(
-                "<tr><td><a href=\"{}\">{}</a></td><td class=\"w\">{}</td><td>{}</td><td class=\"n\">{planned}</td><td class=\"n\">{finished}</td>\
-                 <td class=\"n\">{}</td><td>{}</td></tr>\n",
+                "<tr><td><a href=\"{}\">{}</a></td><td class=\"w\">{}</td><td>{}</td><td>{}</td><td class=\"n\">{planned}</td>\
+                 <td class=\"n\">{finished}</td><td class=\"n\">{}</td><td>{}</td></tr>\n",
                 escape(&link),
                 escape(name),
                 escape(about),
                 escape(scale),
+                escape(&record.overrides_in_words()),
                 failed.len(),
                 escape(&missing)
             );
@@ -250,7 +265,7 @@ impl Page<'_> {
         }
         format!(
             "<h2 id=\"runs\">Runs</h2>\n<div class=\"scroll\"><table><thead><tr><th>experiment</th><th>what</th><th>scale</th>\
-             <th class=\"n\">planned</th><th class=\"n\">finished</th><th class=\"n\">failed</th><th>tasks without data</th></tr></thead>\
+             <th>changed</th><th class=\"n\">planned</th><th class=\"n\">finished</th><th class=\"n\">failed</th><th>tasks without data</th></tr></thead>\
              <tbody>\n{rows}</tbody></table></div>\n"
         )
     }
@@ -350,13 +365,28 @@ impl Page<'_> {
 
 /// A verdict's element, begun: its mark and its name.
 fn heading(finding: &Finding) -> String {
-    let (class, mark) = match finding.agrees {
-        Some(true) => ("yes", "✓ agrees"),
-        Some(false) => ("no", "✗ does not agree"),
-        None => ("open", "○ not enough runs"),
+    let (class, mark) = match finding.verdict {
+        Verdict::Agrees => ("yes", "✓"),
+        Verdict::Disagrees => ("no", "✗"),
+        Verdict::CannotSay => ("open", "○"),
     };
-    let name = escape(finding.name);
-    format!("class=\"finding {class}\"><span class=\"mark\">{mark}</span><strong>{name}</strong>")
+    let (name, said) = (escape(finding.name), finding.verdict.in_words());
+    format!("class=\"finding {class}\"><span class=\"mark\">{mark} {said}</span><strong>{name}</strong>")
+}
+
+/// Every threshold with its reason.
+fn thresholds_table() -> String {
+    let head = ["what", "asked for", "unit", "why"].map(str::to_owned).to_vec();
+    let row = |threshold: &Threshold| {
+        let Threshold { name, limit, unit, reason, .. } = threshold;
+        let asked = format!("{} {limit}", threshold.side.in_words());
+        [name.to_string(), asked, unit.to_string(), reason.to_string()].map(Cell::Text).to_vec()
+    };
+    let rows = thresholds().iter().map(row).collect();
+    let table = Table { title: "Thresholds".to_owned(), head, rows, notes: Vec::new() }.html();
+    format!(
+        "<details id=\"thresholds\"><summary>Thresholds, fixed before the runs, and their reasons</summary>\n{table}</details>\n"
+    )
 }
 
 /// A verdict with what the paper found.

@@ -18,7 +18,7 @@ pub struct RunRecord {
     pub schema: u32,
     /// A hash of the configuration, the fingerprints, the kind of device and the version of the arithmetic.
     pub id: String,
-    /// Whether the run came to its end.
+    /// Whether the run came to its end, or its loss was not finite.
     pub status: Status,
     /// The resolved configuration, flat: the keys of an experiment file, those of the method among them.
     pub config: Map<String, Value>,
@@ -41,9 +41,28 @@ pub struct RunRecord {
     #[serde(rename = "epochs")]
     pub evaluations: Vec<Evaluation>,
     /// The evaluation with the best validation score.
-    pub best: Option<Best>,
-    /// Scores on the test set, where its labels are known: fractions.
+    pub best: Option<Scored>,
+    /// The last evaluation; `None` if the run diverged before the first.
+    pub last: Option<Scored>,
+    /// Which of the two the run reports: its file, its test scores and its figures.
+    #[serde(default)]
+    pub kept: Kept,
+    /// Validation scores of the trivial answer, every metric: the most frequent class of the training set, the mean for a
+    /// regression, no answer for spans. Fractions.
+    pub majority: BTreeMap<String, f64>,
+    /// Scores of the kept model on further validation sets, by the name of their task: fractions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub extra: BTreeMap<String, BTreeMap<String, f64>>,
+    /// Scores of the kept model on the test set, where its labels are known: fractions.
     pub test: BTreeMap<String, f64>,
+    /// How many examples it used.
+    pub examples: Examples,
+    /// Training losses, thinned: a step, and the mean since the point before.
+    #[serde(default)]
+    pub loss_curve: Vec<(usize, f64)>,
+    /// The backbone's shapes.
+    #[serde(default)]
+    pub network: Network,
     /// Whatever depends on the clock or the host.
     pub measured: Measured,
 }
@@ -69,6 +88,43 @@ pub struct Move {
 pub enum Status {
     /// To its end.
     Finished,
+    /// Until its loss was not finite: it counts as the trivial answer.
+    Diverged,
+}
+
+/// The evaluation that a run reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kept {
+    /// The last, as in the paper.
+    #[default]
+    Last,
+    /// The best on the validation set.
+    Best,
+}
+
+/// How many examples a run used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Examples {
+    /// To train on.
+    pub train: usize,
+    /// To validate on.
+    pub validation: usize,
+    /// To test on: those whose labels are known.
+    pub test: usize,
+}
+
+/// The shapes of a backbone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Network {
+    /// Layers.
+    pub layers: usize,
+    /// Width of a token.
+    pub hidden: usize,
+    /// Attention heads of a layer.
+    pub heads: usize,
+    /// Width inside the feed-forward sub-layer.
+    pub intermediate: usize,
 }
 
 /// A method of tuning, as far as figures and tables ask.
@@ -116,14 +172,14 @@ pub struct Evaluation {
     pub validation: BTreeMap<String, f64>,
 }
 
-/// The best evaluation.
+/// An evaluation that stands for a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Best {
+pub struct Scored {
     /// Its epoch's number, from 1.
     pub epoch: usize,
     /// Steps taken until then.
     pub steps: usize,
-    /// The metric it was chosen by.
+    /// The task's metric, by which runs are chosen.
     pub metric: String,
     /// Its scores on the validation set: fractions.
     pub validation: BTreeMap<String, f64>,
@@ -143,4 +199,7 @@ pub struct Measured {
     /// How often it was interrupted and continued.
     #[serde(default)]
     pub resumes: usize,
+    /// Width of the processor's vectors, on which the last bits of sums depend; unknown on other devices.
+    #[serde(default)]
+    pub vector_bits: Option<usize>,
 }

@@ -1,11 +1,11 @@
-//! Which runs stand for a method, and what several of them say together (§3.1 of the paper: the best validation score over
-//! the sweep, then the best seed, or mean and standard error over the seeds).
+//! Which runs stand for a method, and what several of them say together: one configuration is chosen by its mean over the
+//! seeds, and then its seeds are shown. Choosing for each seed and averaging the best would show what nobody can have.
 
-use std::{cmp::Ordering, collections::BTreeMap};
+use std::cmp::Ordering;
 
 use crate::{
     MethodRecord,
-    setup::{Run, compare},
+    setup::{Run, compare, configuration},
 };
 
 /// Mean and standard error of the mean.
@@ -17,6 +17,8 @@ pub struct Estimate {
     pub sem: Option<f64>,
     /// How many values.
     pub n: usize,
+    /// How many of them are of runs that diverged, and are the trivial answer's.
+    pub diverged: usize,
 }
 
 impl Estimate {
@@ -29,7 +31,7 @@ impl Estimate {
         let mean = values.iter().sum::<f64>() / n as f64;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         let sem = (n > 1).then(|| (squares / (n - 1) as f64 / n as f64).sqrt());
-        Some(Self { mean, sem, n })
+        Some(Self { mean, sem, n, diverged: 0 })
     }
 
     /// One standard error below and above the mean.
@@ -37,13 +39,14 @@ impl Estimate {
         self.sem.map(|sem| (self.mean - sem, self.mean + sem))
     }
 
-    /// Mean and standard error.
+    /// Mean and standard error, and how many seeds diverged.
     pub fn written(&self) -> String {
-        let Self { mean, sem, .. } = self;
-        sem.map_or_else(|| format!("{mean:.1}"), |sem| format!("{mean:.1} ± {sem:.1}"))
+        let Self { mean, sem, n, diverged } = self;
+        let said = sem.map_or_else(|| format!("{mean:.1}"), |sem| format!("{mean:.1} ± {sem:.1}"));
+        if *diverged == 0 { said } else { format!("{said} ({diverged} of {} diverged)", seeds(*n)) }
     }
 
-    /// Mean, standard error and the number of seeds.
+    /// Mean, standard error, the number of seeds and how many of them diverged.
     pub fn in_words(&self) -> String {
         format!("{}, {}", self.written(), seeds(self.n))
     }
@@ -79,53 +82,77 @@ pub fn tasks<'a>(runs: &[&'a Run]) -> Vec<&'a str> {
     tasks
 }
 
-/// What the runs of one point of a figure have in common: the seeds, each with its best run over the sweep.
+/// A method at one place of a figure: of the configurations that were swept there, the one with the best mean validation
+/// score over its seeds, and these seeds.
 #[derive(Clone, Debug)]
 pub struct Point<'a> {
     /// Never empty.
     pub(crate) seeds: Vec<&'a Run>,
+    best: &'a Run,
+    configurations: usize,
 }
 
 impl<'a> Point<'a> {
     /// Of all runs of a sweep: `None` if none of them has a score.
+    ///
+    /// A configuration is every key but the seed. Those that have most seeds come first; then the mean validation score
+    /// decides, then what trains less, then the lower learning rate.
     pub fn of(runs: impl IntoIterator<Item = &'a Run>) -> Option<Self> {
-        let mut seeds: BTreeMap<u64, (f64, &Run)> = BTreeMap::new();
-        for run in runs {
-            let Some(score) = run.validation() else { continue };
-            let best = seeds.entry(run.seed).or_insert((score, run));
-            if score > best.0 {
-                *best = (score, run);
-            }
-        }
-        let seeds: Vec<&Run> = seeds.into_values().map(|(_, run)| run).collect();
-        (!seeds.is_empty()).then_some(Self { seeds })
+        let runs: Vec<&Run> = runs.into_iter().filter(|run| run.validation().is_some()).collect();
+        let best =
+            runs.iter().copied().reduce(|best, run| if run.validation() > best.validation() { run } else { best })?;
+        let groups = grouped(runs, configuration, Ord::cmp);
+        let configurations = groups.len();
+        let points = groups.into_iter().map(|(_, mut seeds)| {
+            seeds.sort_by_key(|run| run.seed);
+            seeds.dedup_by_key(|run| run.seed);
+            Self { seeds, best, configurations }
+        });
+        points.reduce(|best, point| if point.is_better_than(&best) { point } else { best })
     }
 
-    /// Seeds in their order; for each the run with the best validation score.
+    fn is_better_than(&self, other: &Self) -> bool {
+        let rate = |point: &Self| point.seeds[0].number("lr").unwrap_or(f64::MAX);
+        let order = self
+            .seeds
+            .len()
+            .cmp(&other.seeds.len())
+            .then(self.validation().mean.total_cmp(&other.validation().mean))
+            .then(other.trained().cmp(&self.trained()))
+            .then(rate(other).total_cmp(&rate(self)));
+        order.is_gt()
+    }
+
+    /// The chosen configuration's seeds, in their order.
     pub fn seeds(&self) -> &[&'a Run] {
         &self.seeds
     }
 
-    /// The seed with the best validation score.
+    /// How many configurations it was chosen of.
+    pub fn configurations(&self) -> usize {
+        self.configurations
+    }
+
+    /// The run with the best validation score of all configurations and seeds, as in the paper's Table 1.
     pub fn best(&self) -> &'a Run {
-        self.seeds
-            .iter()
-            .copied()
-            .reduce(|best, run| if run.validation() > best.validation() { run } else { best })
-            .expect("a point has a run")
+        self.best
+    }
+
+    /// The seeds' values of something, in points of a hundred, if every one has it.
+    pub fn estimate(&self, of: impl Fn(&Run) -> Option<f64>) -> Option<Estimate> {
+        let values: Option<Vec<f64>> = self.seeds.iter().map(|run| Some(100.0 * of(run)?)).collect();
+        let diverged = self.seeds.iter().filter(|run| run.is_diverged()).count();
+        Some(Estimate { diverged, ..Estimate::of(&values?)? })
     }
 
     /// Validation scores of the seeds, in points of a hundred.
     pub fn validation(&self) -> Estimate {
-        let scores: Vec<f64> =
-            self.seeds.iter().filter_map(|run| run.validation()).map(|score| 100.0 * score).collect();
-        Estimate::of(&scores).expect("every run of a point has a score")
+        self.estimate(Run::validation).expect("every run of a point has a score")
     }
 
     /// Test scores of the seeds, in points of a hundred, if every one has one.
     pub fn test(&self) -> Option<Estimate> {
-        let scores: Option<Vec<f64>> = self.seeds.iter().map(|run| Some(100.0 * run.test()?)).collect();
-        Estimate::of(&scores?)
+        self.estimate(Run::test)
     }
 
     /// Test scores where there are any, validation scores otherwise.
@@ -135,8 +162,12 @@ impl<'a> Point<'a> {
 
     /// Validation accuracy of the seeds, in points of a hundred, for a classification.
     pub fn accuracy(&self) -> Option<Estimate> {
-        let scores: Option<Vec<f64>> = self.seeds.iter().map(|run| Some(100.0 * run.accuracy()?)).collect();
-        Estimate::of(&scores?)
+        self.estimate(Run::accuracy)
+    }
+
+    /// Validation accuracy for a classification, the task's own metric otherwise: what most of the paper's figures show.
+    pub fn shown(&self) -> Estimate {
+        self.accuracy().unwrap_or_else(|| self.validation())
     }
 
     /// Trained parameters.
@@ -203,15 +234,12 @@ pub fn grouped<'a, K>(
     groups
 }
 
-/// The point with the best mean validation score; with equal scores the one that trains less.
+/// The best point, as the best configuration of one is found: most seeds, then mean validation score, then what trains less.
 pub fn best_point<'p, 'a>(points: impl IntoIterator<Item = &'p Point<'a>>) -> Option<&'p Point<'a>>
 where
     'a: 'p,
 {
-    points.into_iter().reduce(|best, point| {
-        let (old, new) = (best.validation().mean, point.validation().mean);
-        if new > old || (new == old && point.trained() < best.trained()) { point } else { best }
-    })
+    points.into_iter().reduce(|best, point| if point.is_better_than(best) { point } else { best })
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{MethodRecord, RunRecord};
+use crate::{Kept, MethodRecord, RunRecord, Scored, Status};
 
 /// A run and what its configuration says.
 #[derive(Clone, Debug)]
@@ -20,7 +20,12 @@ pub struct Run {
     pub backbone: String,
     /// The seed.
     pub seed: u64,
+    /// The task's metric.
+    pub(crate) metric: Option<String>,
 }
+
+/// The metric of a classification in most of the paper's figures.
+pub const ACCURACY: &str = "accuracy";
 
 impl Run {
     /// Reads the configuration of a record.
@@ -33,6 +38,7 @@ impl Run {
             task: text("task").ok_or("task")?,
             backbone: text("backbone").ok_or("backbone")?,
             seed: record.config.get("seed").and_then(Value::as_u64).ok_or("seed")?,
+            metric: record.last.as_ref().or(record.best.as_ref()).map(|scored| scored.metric.clone()),
             record,
         })
     }
@@ -52,24 +58,59 @@ impl Run {
         self.value(key)?.as_f64()
     }
 
-    /// The metric that the run was chosen by.
+    /// Whether its loss was not finite. It then counts as the trivial answer.
+    pub fn is_diverged(&self) -> bool {
+        self.record.status == Status::Diverged
+    }
+
+    /// The evaluation that it reports.
+    fn kept(&self) -> Option<&Scored> {
+        match self.record.kept {
+            Kept::Last => self.record.last.as_ref(),
+            Kept::Best => self.record.best.as_ref(),
+        }
+    }
+
+    /// The task's metric, by which runs are chosen; `None` if nothing tells.
     pub fn metric(&self) -> Option<&str> {
-        self.record.best.as_ref().map(|best| best.metric.as_str())
+        self.metric.as_deref()
     }
 
-    /// The validation score of the best evaluation: a fraction.
+    /// The validation score in any metric at the evaluation that it reports, or the trivial answer's if it diverged: a
+    /// fraction.
+    pub fn score(&self, metric: &str) -> Option<f64> {
+        if self.is_diverged() {
+            return self.trivial(metric);
+        }
+        self.kept()?.validation.get(metric).copied().filter(|score| score.is_finite())
+    }
+
+    /// The validation score in the task's metric: a fraction.
     pub fn validation(&self) -> Option<f64> {
-        let best = self.record.best.as_ref()?;
-        best.validation.get(&best.metric).copied().filter(|score| score.is_finite())
+        self.score(self.metric()?)
     }
 
-    /// Validation accuracy at the best evaluation, for a classification.
+    /// Validation accuracy, for a classification: a fraction.
     pub fn accuracy(&self) -> Option<f64> {
-        self.record.best.as_ref()?.validation.get("accuracy").copied()
+        self.score(ACCURACY)
     }
 
-    /// The test score in the same metric, where the test set's labels are known: a fraction.
+    /// The metric of most of the paper's figures: accuracy for a classification, the task's own otherwise.
+    pub fn shown_metric(&self) -> Option<&str> {
+        if self.accuracy().is_some() { Some(ACCURACY) } else { self.metric() }
+    }
+
+    /// The trivial answer's validation score: a fraction.
+    pub fn trivial(&self, metric: &str) -> Option<f64> {
+        self.record.majority.get(metric).copied().filter(|score| score.is_finite())
+    }
+
+    /// The test score in the task's metric, where the test set's labels are known: a fraction. Of a run that diverged it is
+    /// the trivial answer's validation score, because no record holds its test score.
     pub fn test(&self) -> Option<f64> {
+        if self.is_diverged() {
+            return (self.record.examples.test > 0).then(|| self.validation())?;
+        }
         self.record.test.get(self.metric()?).copied().filter(|score| score.is_finite())
     }
 
@@ -90,7 +131,25 @@ impl Run {
         parts.extend(self.number("lr").map(|lr| format!("lr {lr:e}")));
         parts.extend(self.value("epochs").map(|epochs| format!("{} epochs", written(epochs))));
         parts.push(format!("seed {}", self.seed));
+        parts.extend(self.is_diverged().then(|| "diverged".to_owned()));
         parts.join(", ")
+    }
+}
+
+/// A configuration as a text that is the same for the same values: 1 and 1.0 are, and so are null and nothing. The seed is no
+/// part of it.
+pub fn configuration(run: &Run) -> String {
+    let keys = run.record.config.iter().filter(|(key, value)| *key != "seed" && !value.is_null());
+    keys.map(|(key, value)| format!("{key}={}\n", same(value))).collect()
+}
+
+/// A value whose numbers are all written alike.
+fn same(value: &Value) -> Value {
+    match value {
+        Value::Number(number) => number.as_f64().map_or_else(|| value.clone(), Value::from),
+        Value::Array(list) => list.iter().map(same).collect(),
+        Value::Object(map) => map.iter().map(|(key, value)| (key.clone(), same(value))).collect(),
+        other => other.clone(),
     }
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use crate::{
     AblationRecord, ExperimentRecord, RunRecord, SCHEMA, StreamRecord,
     folder::{ABLATION, CHECKPOINT, EXPERIMENTS, LOCK, LOGS, PARAMETERS, RECORD, STEPS, STREAMS},
-    setup::Run,
+    setup::{ACCURACY, Run},
 };
 
 /// All records of a folder of runs. What cannot be read is a [`Problem`], not an error: the rest can still be shown.
@@ -83,6 +83,7 @@ impl Store {
         for name in names.iter().filter(|name| !NOT_RUNS.contains(&name.as_str())) {
             store.read_run(name);
         }
+        store.name_metrics();
         for file in json_files(&folder.join(STREAMS)) {
             if let Some(stream) = store.read_record::<StreamRecord>(&format!("{STREAMS}/{file}")) {
                 store.streams.insert(stream.id.clone(), stream);
@@ -117,6 +118,19 @@ impl Store {
             && let Some(ablation) = self.read_record::<AblationRecord>(&format!("{name}/{ABLATION}"))
         {
             self.ablations.insert(name.to_owned(), ablation);
+        }
+    }
+
+    /// A run that diverged before its first evaluation is judged by the metric of its task's other runs; without any, by
+    /// accuracy, or by the only metric that the trivial answer has.
+    fn name_metrics(&mut self) {
+        let known = self.runs.values().filter_map(|run| Some((run.task.clone(), run.metric.clone()?)));
+        let known: BTreeMap<String, String> = known.collect();
+        for run in self.runs.values_mut().filter(|run| run.metric.is_none() && run.is_diverged()) {
+            let trivial = &run.record.majority;
+            let alone =
+                || trivial.get_key_value(ACCURACY).or_else(|| trivial.first_key_value().filter(|_| trivial.len() == 1));
+            run.metric = known.get(&run.task).cloned().or_else(|| alone().map(|(metric, _)| metric.clone()));
         }
     }
 
@@ -196,6 +210,13 @@ impl Store {
     /// The ablations of an experiment's runs.
     pub fn ablations(&self, experiment: &ExperimentRecord) -> Vec<&AblationRecord> {
         experiment.runs.iter().filter_map(|id| self.ablations.get(id)).collect()
+    }
+
+    /// The runs of an experiment that have an ablation, each once.
+    pub(crate) fn ablated(&self, experiment: &ExperimentRecord) -> Vec<(&Run, &AblationRecord)> {
+        let mut seen = BTreeSet::new();
+        let ids = experiment.runs.iter().filter(|id| seen.insert(id.as_str()));
+        ids.filter_map(|id| Some((self.runs.get(id)?, self.ablations.get(id)?))).collect()
     }
 
     /// The streams of an experiment.

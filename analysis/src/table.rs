@@ -186,7 +186,7 @@ impl Table {
 }
 
 /// A whole number with its digits in groups of three.
-fn grouped(value: f64) -> String {
+pub(crate) fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut grouped = String::new();
     for (at, digit) in digits.chars().enumerate() {

@@ -1,6 +1,6 @@
 //! The paper's tables, from the runs of their experiments.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -10,8 +10,13 @@ use crate::{
     paper,
     select::{Point, best_point, by_method, mean, tasks},
     setup::{Names, Run, said},
+    standing::{Measure, Standing, standing},
     table::{Cell, Table},
 };
+
+/// What is said wherever a configuration was chosen.
+pub(crate) const SELECTED: &str = "One configuration (learning rate, epochs and all else but the seed) is chosen by its mean validation score over the seeds; \
+     its seeds are shown as mean ± standard error";
 
 /// Runs that stand for a method, one for each task, and what they cost together.
 #[derive(Clone)]
@@ -20,9 +25,77 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    fn score(&self, task: &str) -> Option<f64> {
-        self.runs.get(task)?.validation().map(|score| 100.0 * score)
+    /// The validation score × 100 of a column: a task, or a further validation set of one.
+    fn score(&self, column: &Column<'_>) -> Option<f64> {
+        let run = self.runs.get(column.task)?;
+        let score = match column.extra {
+            None => run.validation(),
+            Some(extra) => run.record.extra.get(extra)?.get(run.metric()?).copied(),
+        };
+        score.map(|score| 100.0 * score)
     }
+
+    /// What a run gains over the trivial answer as a share of what another gains, in percent.
+    fn share(&self, task: &str, full: &Row<'_>) -> Option<f64> {
+        let (own, full) = (self.runs.get(task)?, full.runs.get(task)?);
+        let trivial = Measure::Own.trivial(full)?;
+        Some(100.0 * (own.validation()? - trivial) / (full.validation()? - trivial))
+    }
+}
+
+/// A column of Table 1: a task, or a further validation set of its model.
+struct Column<'a> {
+    task: &'a str,
+    extra: Option<&'static str>,
+}
+
+impl Column<'_> {
+    fn name(&self) -> &str {
+        self.extra.unwrap_or(self.task)
+    }
+}
+
+/// Tasks on which full fine-tuning is clear of the trivial answer and of everything right, and a note that names the others.
+fn weighable<'a>(runs: &[&'a Run]) -> (BTreeSet<&'a str>, Option<String>) {
+    let (mut clear, mut marked) = (BTreeSet::new(), Vec::new());
+    for task in tasks(runs) {
+        let points = by_method(runs, task);
+        let full = points.iter().filter(|(method, _)| method.name == paper::FULL).map(|(_, point)| point);
+        let Some(full) = best_point(full) else { continue };
+        match standing(full, Measure::Own) {
+            Standing::Clear => {
+                clear.insert(task);
+            }
+            Standing::Ceiling => marked.push(format!("{task} (at the ceiling)")),
+            Standing::Floor => marked.push(format!("{task} (full fine-tuning no better than the trivial answer)")),
+            Standing::Unknown => marked.push(format!("{task} (trivial answer not recorded)")),
+        }
+    }
+    let note = (!marked.is_empty()).then(|| {
+        format!(
+            "Left out of the share, because methods cannot differ there or nothing was learnt: {}.",
+            marked.join(", ")
+        )
+    });
+    (clear, note)
+}
+
+/// What a share is.
+const SHARE: &str = "Share: what a method gains over the trivial answer (most frequent class; the mean for a regression) as a \
+                     share of what full fine-tuning gains, mean over the tasks, which then weigh alike.";
+
+/// What full fine-tuning does not train, if anything.
+fn left_out_note(runs: &[&Run]) -> Option<String> {
+    let untrained = |run: &&&Run| run.record.params.total.saturating_sub(run.record.params.trained);
+    let full = runs.iter().filter(|run| run.method().name == paper::FULL).max_by_key(untrained)?;
+    let left = untrained(&full);
+    (left > 0).then(|| {
+        format!(
+            "Full fine-tuning counts what it trains. Left out: {} parameters that nothing reads (the pooler, where the head is on \
+             [CLS] itself).",
+            count(left as f64)
+        )
+    })
 }
 
 /// Parameters for all tasks in backbones: some methods need a network for each task, the others share one.
@@ -68,6 +141,9 @@ fn others(runs: &[&Run], known: &[&str]) -> Vec<(String, String)> {
     others.into_iter().map(|(name, called, _)| (name, called)).collect()
 }
 
+/// MNLI's mismatched validation set.
+const MISMATCHED: &str = "mnli-mm";
+
 pub(crate) fn table1(store: &Store) -> Option<Table> {
     let runs = store.preset_runs("table1");
     let tasks = tasks(&runs);
@@ -111,12 +187,23 @@ pub(crate) fn table1(store: &Store) -> Option<Table> {
     let used: Vec<&Row<'_>> = rows.iter().map(|(_, row)| row).filter(|row| !row.runs.is_empty()).collect();
     let shared: Vec<&str> =
         tasks.iter().copied().filter(|task| used.iter().all(|row| row.runs.contains_key(task))).collect();
+    // MNLI's model is scored on the mismatched set too: one run, two columns.
+    let mut columns: Vec<Column<'_>> = Vec::new();
+    for &task in &tasks {
+        columns.push(Column { task, extra: None });
+        let scored = runs.iter().any(|run| run.task == task && run.record.extra.contains_key(MISMATCHED));
+        if scored && !tasks.contains(&MISMATCHED) {
+            columns.push(Column { task, extra: Some(MISMATCHED) });
+        }
+    }
+    let (clear, marked) = weighable(&runs);
+    let full = rows[0].1.clone();
     let others = others(&runs, &[paper::FULL, paper::ADAPTERS]);
     let more = others.into_iter().map(|(name, called)| (called, row(&|method| method.name == name)));
 
     let mut head = vec!["method".to_owned(), "total ×".to_owned(), "trained %".to_owned()];
-    head.extend(tasks.iter().map(|task| task.to_string()));
-    head.push("mean".to_owned());
+    head.extend(columns.iter().map(|column| column.name().to_owned()));
+    head.extend(["mean", "share %"].map(str::to_owned));
     let mut lines: Vec<Vec<Cell>> = Vec::new();
     for (number, (called, row)) in rows.iter().cloned().chain(more).enumerate() {
         let mut own: Vec<&Run> = shared.iter().filter_map(|task| row.runs.get(task).copied()).collect();
@@ -124,26 +211,40 @@ pub(crate) fn table1(store: &Store) -> Option<Table> {
             own.clear();
         }
         let mut line = vec![Cell::text(called), Cell::number(total(&own), 2), Cell::number(trained_percent(&own), 2)];
-        line.extend(tasks.iter().map(|task| Cell::number(row.score(task), 1)));
-        line.push(Cell::number(mean(own.iter().filter_map(|run| row.score(&run.task))), 1));
+        line.extend(columns.iter().map(|column| Cell::number(row.score(column), 1)));
+        let counted = columns.iter().filter(|column| own.iter().any(|run| run.task == column.task));
+        let scores: Option<Vec<f64>> = counted.map(|column| row.score(column)).collect();
+        line.push(Cell::number(scores.and_then(mean), 1));
+        line.push(Cell::number(
+            mean(
+                own.iter()
+                    .filter(|run| clear.contains(run.task.as_str()))
+                    .filter_map(|run| row.share(&run.task, &full)),
+            ),
+            0,
+        ));
         lines.push(line);
     }
     let mut notes = vec![format!(
-        "Validation scores of the best run over the sweep and the seeds. Trained %: of the backbone's parameters, mean over \
-         the tasks. Total ×: backbones that all tasks need together. Totals and means are over {} tasks.",
+        "Validation scores of the best run of all configurations and seeds, as in the paper: best of seeds, chosen on the scores \
+         that are shown. Trained %: of the backbone's parameters, mean over the tasks. Total ×: backbones that all tasks need \
+         together. Totals and means are over {} tasks. {SHARE}",
         shared.len()
     )];
+    notes.extend(marked);
+    notes.extend(left_out_note(&runs));
     notes.extend(metric_note(&runs));
     let known: Vec<Option<usize>> =
-        tasks.iter().map(|task| paper::TABLE1_TASKS.iter().position(|known| known == task)).collect();
+        columns.iter().map(|column| paper::TABLE1_TASKS.iter().position(|known| *known == column.name())).collect();
     if known.iter().any(Option::is_some) {
-        let all = paper::TABLE1_TASKS.iter().all(|known| tasks.contains(known));
+        let all = paper::TABLE1_TASKS.iter().all(|known| columns.iter().any(|column| column.name() == *known));
         for theirs in &paper::TABLE1 {
             let numbers = [Cell::Number(theirs.total, None, 1), Cell::Number(theirs.trained, None, 1)];
             let mut line = vec![Cell::text(theirs.method)];
             line.extend(numbers);
             line.extend(known.iter().map(|at| at.map_or(Cell::Empty, |at| Cell::Number(theirs.scores[at], None, 1))));
             line.push(if all { Cell::Number(theirs.overall, None, 1) } else { Cell::Empty });
+            line.push(Cell::Empty);
             lines.push(line);
         }
         notes.push(
@@ -181,8 +282,9 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
     // Averages are over the tasks that every method of the paper has that was run at all.
     let used: Vec<usize> =
         (0..known.len()).filter(|&column| by_task.iter().any(|(_, of)| of[column].is_some())).collect();
-    let shared: Vec<&Vec<Option<Point<'_>>>> =
-        by_task.iter().map(|(_, of)| of).filter(|of| used.iter().all(|&column| of[column].is_some())).collect();
+    let shared: Vec<&(&str, Vec<Option<Point<'_>>>)> =
+        by_task.iter().filter(|(_, of)| used.iter().all(|&column| of[column].is_some())).collect();
+    let (clear, marked) = weighable(&runs);
 
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for (task, points) in &by_task {
@@ -192,8 +294,20 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
     }
     // Nothing for another method that lacks some of these tasks.
     let column = |column: usize| {
-        let own: Option<Vec<&Point<'_>>> = shared.iter().map(|of| of[column].as_ref()).collect();
+        let own: Option<Vec<&Point<'_>>> = shared.iter().map(|(_, of)| of[column].as_ref()).collect();
         own.unwrap_or_default()
+    };
+    // Of validation scores, as the trivial answer's.
+    let share = |at: usize| {
+        let weighed = shared.iter().filter(|(task, _)| clear.contains(task));
+        let shares: Option<Vec<f64>> = weighed
+            .map(|(_, of)| {
+                let (own, full) = (of[at].as_ref()?, of[0].as_ref()?);
+                let trivial = 100.0 * Measure::Own.trivial(full.seeds[0])?;
+                Some(100.0 * (own.validation().mean - trivial) / (full.validation().mean - trivial))
+            })
+            .collect();
+        mean(shares?)
     };
     let mut summary = |called: String, value: &dyn Fn(usize) -> Option<f64>, decimals| {
         let mut row = vec![Cell::text(called), Cell::Gap];
@@ -202,6 +316,7 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
     };
     let average = |at: usize| mean(column(at).into_iter().map(|point| point.reported().mean));
     summary(format!("average of {} tasks", shared.len()), &average, 1);
+    summary("share %, validation".to_owned(), &share, 0);
     let whole = |at: usize| column(at).into_iter().map(|point| point.seeds[0]).collect::<Vec<_>>();
     summary("total ×".to_owned(), &|at| total(&whole(at)), 2);
     summary("trained %".to_owned(), &|at| trained_percent(&whole(at)), 2);
@@ -224,60 +339,68 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
     };
     let mut notes = vec![
         format!(
-            "{scores}: mean ± standard error over the seeds; learning rate, k and size chosen on validation. The paper's rows \
-             are BERT-Base on its own 17 tasks."
+            "{scores}. {SELECTED}; k and size are chosen likewise. {SHARE} The paper's rows are BERT-Base on its own 17 tasks."
         ),
         "No BERT: a gap. The paper's search over classifiers without BERT is not part of this program yet.".to_owned(),
     ];
+    notes.extend(marked);
+    notes.extend(left_out_note(&runs));
     notes.extend(metric_note(&runs));
     Some(Table { title: "Table 2: full, variable and adapter tuning on more tasks".to_owned(), head, rows, notes })
 }
 
-/// Mean validation accuracy over the tasks that have every size: sizes, means, trained percent, and the number of tasks.
-pub(crate) fn accuracy_by_size(runs: &[&Run]) -> (Vec<(f64, f64, f64)>, usize) {
+/// Adapter sizes, and for each classification task that has all of them a point for each.
+pub(crate) fn sizes_by_task<'a>(runs: &[&'a Run]) -> (Vec<f64>, Vec<(&'a str, Vec<Point<'a>>)>) {
     let adapters: Vec<&Run> = runs.iter().copied().filter(|run| run.method().name == paper::ADAPTERS).collect();
     let mut sizes: Vec<f64> = adapters.iter().filter_map(|run| run.method().size).collect();
     sizes.sort_by(f64::total_cmp);
     sizes.dedup();
-    let scores = |task: &str| {
+    let of_task = |task: &'a str| {
         let points = by_method(&adapters, task);
         let all = sizes.iter().map(|&size| {
             let own = points.iter().filter(|(method, _)| method.size == Some(size)).map(|(_, point)| point);
-            let point = best_point(own)?;
-            Some((point.accuracy()?.mean, 100.0 * point.seeds[0].trained_share()))
+            best_point(own).filter(|point| point.accuracy().is_some()).cloned()
         });
-        all.collect::<Option<Vec<(f64, f64)>>>()
+        Some((task, all.collect::<Option<Vec<Point<'a>>>>()?))
     };
-    let whole: Vec<Vec<(f64, f64)>> = tasks(runs).into_iter().filter_map(scores).collect();
-    let means = sizes.iter().enumerate().filter_map(|(at, &size)| {
-        let accuracy = mean(whole.iter().map(|of| of[at].0))?;
-        Some((size, accuracy, mean(whole.iter().map(|of| of[at].1))?))
-    });
-    (means.collect(), whole.len())
+    let whole = tasks(runs).into_iter().filter_map(of_task).collect();
+    (sizes, whole)
 }
 
 pub(crate) fn sizes(store: &Store) -> Option<Table> {
-    let (means, tasks) = accuracy_by_size(&store.preset_runs("sizes"));
-    if means.is_empty() {
+    let runs = store.preset_runs("sizes");
+    let (sizes, by_task) = sizes_by_task(&runs);
+    let at_floor = |points: &[Point<'_>]| {
+        best_point(points).is_some_and(|best| standing(best, Measure::Accuracy) == Standing::Floor)
+    };
+    let floor: Vec<&str> = by_task.iter().filter(|(_, points)| at_floor(points)).map(|(task, _)| *task).collect();
+    let rows = sizes.iter().enumerate().filter_map(|(at, &size)| {
+        let accuracy = mean(by_task.iter().map(|(_, points)| points[at].shown().mean))?;
+        let trained = mean(by_task.iter().map(|(_, points)| 100.0 * points[at].seeds[0].trained_share()))?;
+        let theirs = paper::SIZES.iter().find(|(known, _)| *known == size);
+        let theirs = theirs.map_or(Cell::Empty, |(_, accuracy)| Cell::Number(*accuracy, None, 1));
+        Some(vec![Cell::Number(size, None, 0), Cell::Number(trained, None, 2), Cell::Number(accuracy, None, 1), theirs])
+    });
+    let rows: Vec<Vec<Cell>> = rows.collect();
+    if rows.is_empty() {
         return None;
     }
     let head = ["adapter size", "trained %", "mean accuracy", "the paper's"].map(str::to_owned).to_vec();
-    let rows = means.iter().map(|&(size, accuracy, trained)| {
-        let theirs = paper::SIZES.iter().find(|(known, _)| *known == size);
-        let theirs = theirs.map_or(Cell::Empty, |(_, accuracy)| Cell::Number(*accuracy, None, 1));
-        vec![Cell::Number(size, None, 0), Cell::Number(trained, None, 2), Cell::Number(accuracy, None, 1), theirs]
-    });
-    let note = format!(
-        "Over {tasks} classification tasks: best run over the sweep for each seed, mean over seeds, mean over tasks. The \
-         paper's: BERT-Large on GLUE's eight."
-    );
-    let title = "§3.6: validation accuracy by adapter size".to_owned();
-    Some(Table { title, head, rows: rows.collect(), notes: vec![note] })
+    let mut notes = vec![format!(
+        "Over {} classification tasks: for each size and task one configuration, chosen by its mean validation score over the \
+         seeds; mean over seeds, mean over tasks. The paper's: BERT-Large on GLUE's eight.",
+        by_task.len()
+    )];
+    if !floor.is_empty() {
+        notes.push(format!("No size clearly beats the most frequent class on: {}.", floor.join(", ")));
+    }
+    Some(Table { title: "§3.6: validation accuracy by adapter size".to_owned(), head, rows, notes })
 }
 
 /// A variant of the adapter: its name, a point for each task, and the mean difference to the paper's adapter.
 pub(crate) struct Variant<'a> {
     pub name: String,
+    pub size: Option<f64>,
     /// Whether it is the paper's own.
     pub paper: bool,
     pub points: BTreeMap<&'a str, Point<'a>>,
@@ -320,6 +443,7 @@ pub(crate) fn compare_variants<'a>(runs: &[&'a Run]) -> Vec<Variant<'a>> {
         let size = kind.0.filter(|_| !one_size).map(|size| format!(", size {size}")).unwrap_or_default();
         Variant {
             name: variant_name(&kind.1) + &size,
+            size: kind.0,
             paper: kind.1.is_empty(),
             difference: mean(changes.collect::<Vec<_>>()),
             points: own,
@@ -356,10 +480,8 @@ pub(crate) fn variants(store: &Store) -> Option<Table> {
         row.push(Cell::number(variant.difference, 1));
         row
     });
-    let mut notes = vec![
-        "Validation scores, mean ± standard error over the seeds. Difference: to the paper's adapter, mean over the tasks."
-            .to_owned(),
-    ];
+    let mut notes =
+        vec![format!("Validation scores. {SELECTED}. Difference: to the paper's adapter, mean over the tasks.")];
     notes.extend(metric_note(&runs));
     Some(Table { title: "§3.6: variants of the adapter".to_owned(), head, rows: rows.collect(), notes })
 }
@@ -397,12 +519,17 @@ pub(crate) fn remembered(title: &str, streams: &[&StreamRecord]) -> Option<Table
                 let recall = stage.recall.iter().find(|recall| recall.task == **task);
                 recall.map_or(Cell::Empty, |recall| Cell::Number(100.0 * recall.now, None, 1))
             }));
-            let same = stage.recall.iter().filter(|recall| recall.identical).count();
-            row.push(Cell::text(format!("{same} of {}", stage.recall.len())));
+            // The stage's own task was just learnt: it says nothing of memory.
+            let earlier = || stage.recall.iter().filter(|recall| recall.task != stage.task);
+            let same = earlier().filter(|recall| recall.identical).count();
+            row.push(match earlier().count() {
+                0 => Cell::Empty,
+                all => Cell::text(format!("{same} of {all}")),
+            });
             rows.push(row);
         }
     }
     let note = "Validation scores of every task so far, after each task. Trained: parameters for the new task; total: all that \
-                must be kept. Identical: tasks whose every output is the same as when they were learnt, bit for bit.";
+                must be kept. Identical: earlier tasks whose every output is the same as when they were learnt, bit for bit.";
     Some(Table { title: title.to_owned(), head, rows, notes: vec![note.to_owned()] })
 }

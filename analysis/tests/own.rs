@@ -351,7 +351,7 @@ fn many_tasks_and_methods_fill_many_panels() {
 #[test]
 fn scores_of_every_kind_are_drawn() {
     let mut without = Spec::adapters("a", 64, 0.5).record("none");
-    without.best = None;
+    (without.best, without.last) = (None, None);
     let specs = [1e4, -1.0, 0.0].map(|score| Spec::adapters("a", 8, score).rate(score.abs().min(1.0) + 0.1));
     let mut folder = Folder::with("mine", specs);
     folder.write("none/record.json", &without);
@@ -425,12 +425,33 @@ fn own_ablations_and_own_streams_are_shown_too() {
     for (preset, own) in [("fig6-spans", "my-spans"), ("stream", "my-stream")] {
         let mut record = folder.experiment(preset).clone();
         (record.preset, record.name) = (false, own.to_owned());
+        record.kind = if preset == "stream" { "stream" } else { "ablate" }.to_owned();
         folder.write(&format!("experiments/{own}.json"), &record);
         fs::remove_file(folder.path.join(format!("experiments/{preset}.json"))).unwrap();
     }
     assert_eq!(report(&folder).gaps.len(), 12);
     assert_eq!(drawn(&folder, "my-spans-spans").marks.len(), 6);
     assert_eq!(csv(&folder, "my-stream-table")[0], "tuning,seed,after,trained,total,a,b,identical");
+}
+
+#[test]
+fn ablations_of_different_methods_are_never_averaged() {
+    let mut folder = Folder::new();
+    folder.ablation("a", 0, 3, 0.8, |_, _| -0.1);
+    folder.ablation("a", 1, 3, 0.8, |_, _| -0.1);
+    let mut record = folder.experiment("fig6-spans").clone();
+    (record.preset, record.name, record.kind) = (false, "mine".to_owned(), "ablate".to_owned());
+    // One of the runs has another size.
+    let path = folder.path.join(&record.runs[1]).join("record.json");
+    let text = fs::read_to_string(&path).unwrap();
+    let mut run: Value = serde_json::from_str(&text).unwrap();
+    run["config"]["adapter_size"] = 7.into();
+    run["method"]["label"] = "adapters 7".into();
+    run["method"]["size"] = 7.0.into();
+    fs::write(&path, run.to_string()).unwrap();
+    folder.write("experiments/mine.json", &record);
+    report(&folder);
+    assert_eq!(drawn(&folder, "mine-spans").marks.len(), 2 * 6, "a panel for each");
 }
 
 /// A figure that is no part of this crate: the best score of each task against its number of runs.

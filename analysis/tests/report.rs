@@ -4,7 +4,7 @@ mod generated;
 
 use std::{fs, path::PathBuf, time::Instant};
 
-use analysis::{Report, SCHEMA, Store, StoreError, paper_exhibits, write_report};
+use analysis::{Kept, Report, SCHEMA, Store, StoreError, Verdict, paper_exhibits, thresholds, write_report};
 use generated::{Folder, Spec, everything};
 use rstest::rstest;
 use serde_json::json;
@@ -18,8 +18,9 @@ fn report(folder: &Folder) -> (Report, PathBuf) {
     (write_report(&folder.path, &out, &paper_exhibits()).unwrap(), out)
 }
 
+/// The page, its apostrophes as they are read.
 fn page(folder: &Folder) -> String {
-    fs::read_to_string(report(folder).0.page).unwrap()
+    fs::read_to_string(report(folder).0.page).unwrap().replace("&#39;", "'")
 }
 
 /// Every file of what is no gap is there and of its kind, and none of a gap; returns the page.
@@ -58,14 +59,16 @@ fn check_files((report, out): &(Report, PathBuf)) -> String {
 #[test]
 fn every_figure_and_table_is_there_and_the_page_needs_no_network() {
     let mut folder = Folder::new();
-    everything(&mut folder, &["mnli", "cola"], 12, 2);
+    everything(&mut folder, &["mnli", "cola"], 12, 3);
     let written = report(&folder);
     let page = check_files(&written);
     let (report, out) = written;
     assert!(report.gaps.is_empty() && report.problems.is_empty(), "{:?} {:?}", report.gaps, report.problems);
-    assert!(report.findings.iter().all(|finding| finding.agrees.is_some()), "{:?}", report.findings);
+    assert!(report.findings.iter().all(|finding| !finding.effects.is_empty()), "{:?}", report.findings);
     assert!(!page.contains("http://") && !page.contains("https://"));
-    assert!(page.contains("✓ agrees") && !page.contains("not enough runs"));
+    assert!(page.contains("✓ agrees") && !page.contains("Not enough runs"));
+    let read = page.replace("&#39;", "'");
+    assert!(read.contains("95 % interval") && thresholds().iter().all(|threshold| read.contains(threshold.reason)));
     let link = page.split("href=\"").find(|part| part.contains("/record.json\"")).unwrap().split('"').next().unwrap();
     assert!(out.join(link).exists(), "{link}");
 }
@@ -76,7 +79,7 @@ fn an_empty_folder_gives_a_page_that_says_what_to_do() {
     let written = report(&folder);
     let page = check_files(&written);
     assert_eq!((written.0.runs, written.0.gaps.len()), (0, 12));
-    assert!(written.0.findings.iter().all(|finding| finding.agrees.is_none()));
+    assert!(written.0.findings.iter().all(|finding| finding.verdict == Verdict::CannotSay));
     assert!(page.contains("no finished runs") && page.contains("<code>run fig4</code>"));
     let line = "Not run: fig1 (of fig3), table1, table2, fig3, fig4, fig5, fig6-spans, fig6-init, fig7, sizes, variants, \
                 stream — <code>run NAME</code> fills it.";
@@ -200,11 +203,79 @@ fn a_folder_of_newer_records_alone_says_so() {
 fn a_run_without_scores_leaves_a_gap() {
     let mut folder = Folder::with("fig4", [Spec::adapters("cola", 64, 0.8)]);
     let mut record = Spec::tuned("cola", "full", 0.5).record("dd");
-    record.best = None;
+    (record.best, record.last) = (None, None);
     folder.write("dd/record.json", &record);
     folder.experiment("fig4").runs.push("dd".to_owned());
     folder.add("fig4", []);
     check_files(&report(&folder));
+}
+
+#[test]
+fn what_was_changed_on_a_preset_stands_beside_it_and_in_its_title() {
+    let mut folder = Folder::with("fig4", [Spec::adapters("cola", 64, 0.8)]);
+    folder.add("table1", [Spec::adapters("cola", 64, 0.8)]);
+    assert!(!page(&folder).contains("not the paper's settings"));
+    for preset in ["fig4", "table1"] {
+        folder
+            .experiment(preset)
+            .overrides
+            .extend([("lr".to_owned(), json!(0.01)), ("seed".to_owned(), json!([0, 1]))]);
+        folder.add(preset, []);
+    }
+    let (page, out) = (page(&folder), folder.path.join("../out"));
+    let how = "with lr = 0.01, seed = 0 1: not the paper's settings";
+    assert!(page.contains("<td>lr = 0.01, seed = 0 1</td>"));
+    assert!(page.contains(&format!("against trained parameters ({how})</h3>")), "the title of the figure");
+    assert!(page.contains(&format!("adapters ({how})</h3>")), "the title of the table");
+    assert_eq!(page.matches(&format!("Run {how}.")).count(), 2, "both captions");
+    for file in ["figures/fig4.svg", "tables/table1.md", "tables/table1.tex"] {
+        let text = fs::read_to_string(out.join(file)).unwrap().replace("&#39;", "'");
+        assert!(text.contains("not the paper's settings"), "{file}");
+    }
+}
+
+#[test]
+fn a_limited_validation_is_named_in_captions() {
+    let limited = |spec: Spec| spec.key("limit_validation", json!(2000));
+    let mut folder = Folder::with("fig4", [limited(Spec::adapters("cola", 64, 0.8))]);
+    folder.add("table1", [limited(Spec::adapters("cola", 64, 0.8))]);
+    folder.add("mine", [limited(Spec::adapters("cola", 64, 0.8))]);
+    folder.add("fig7", [Spec::adapters("cola", 64, 0.8)]);
+    // Fig. 4, Table 1, and the figure and the table of the own experiment.
+    assert_eq!(page(&folder).matches("Scores on 2,000 validation examples at most.").count(), 4);
+}
+
+#[test]
+fn a_run_that_diverged_is_marked_wherever_it_is_shown() {
+    let specs = Spec::adapters("cola", 64, 0.8).trivial(0.5).seeds(0.0);
+    let specs = specs.map(|spec| if spec.seed == 1 { spec.diverged() } else { spec });
+    let mut folder = Folder::with("fig4", specs);
+    // One that diverged before its first evaluation is scored by the metric of the others.
+    let mut record = Spec::adapters("cola", 8, 0.8).trivial(0.5).diverged().record("early");
+    (record.best, record.last) = (None, None);
+    folder.write("early/record.json", &record);
+    folder.experiment("fig4").runs.push("early".to_owned());
+    folder.add("fig4", []);
+    let page = page(&folder);
+    assert!(page.contains("adapters 64, 2.4M trained: 70.0 ± 10.0 (1 of 3 seeds diverged), 3 seeds"));
+    assert!(page.contains("adapters 8, 354k trained: 50.0 (1 of 1 seed diverged), 1 seed"));
+    assert!(page.contains("2 of 4 runs diverged: each counts as the trivial answer"));
+    assert_eq!(page.matches(", diverged</td>").count(), 2, "the table of runs");
+    assert!(page.contains("<dt>Runs diverged (they count as the trivial answer)</dt><dd>2</dd>"));
+}
+
+#[rstest]
+#[case(Kept::Last, 60.0)]
+#[case(Kept::Best, 80.0)]
+fn a_run_reports_the_evaluation_that_it_kept(#[case] kept: Kept, #[case] expected: f64) {
+    let mut folder = Folder::new();
+    let mut record = Spec::adapters("a", 64, 0.8).record("x");
+    record.kept = kept;
+    record.last.as_mut().unwrap().validation.insert("accuracy".to_owned(), 0.6);
+    folder.write("x/record.json", &record);
+    folder.experiment("fig4").runs.push("x".to_owned());
+    folder.add("fig4", []);
+    assert!(page(&folder).contains(&format!("adapters 64, 2.4M trained: {expected:.1}, 1 seed")));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod generated;
 
-use std::fs;
+use std::{collections::BTreeMap, fs};
 
 use analysis::{paper_exhibits, write_report};
 use generated::{BACKBONE, Folder, Spec};
@@ -48,10 +48,11 @@ fn table1_takes_the_best_of_sweep_and_seeds_and_the_best_size_of_each_task() {
         ],
     );
     let rows = csv(&folder, "table1");
-    assert_eq!(rows[0], ["method", "total ×", "trained %", "a", "b", "mean"]);
-    assert_eq!(rows[1], ["full fine-tuning", "2", "100", "90", "60", "75"]);
-    assert_eq!(rows[2], ["adapters, best of sizes 8 to 64", "1.03", "1.5", "89", "55", "72"]);
-    assert_eq!(rows[3], ["adapters, size 64", "1.04", "2", "85", "55", "70"]);
+    assert_eq!(rows[0], ["method", "total ×", "trained %", "a", "b", "mean", "share %"]);
+    assert_eq!(rows[1], ["full fine-tuning", "2", "100", "90", "60", "75", "100"]);
+    // 87 of 88 and 53 of 58 points above the trivial answer's 2.
+    assert_eq!(rows[2], ["adapters, best of sizes 8 to 64", "1.03", "1.5", "89", "55", "72", "95.1215"]);
+    assert_eq!(rows[3], ["adapters, size 64", "1.04", "2", "85", "55", "70", "92.8487"]);
     assert_eq!(rows.len(), 4, "the paper's numbers stand beside the paper's tasks only");
 }
 
@@ -59,8 +60,8 @@ fn table1_takes_the_best_of_sweep_and_seeds_and_the_best_size_of_each_task() {
 fn table1_has_the_papers_numbers_beside_the_papers_tasks() {
     let folder = Folder::with("table1", [Spec::tuned("rte", "full", 0.7), Spec::tuned("mine", "full", 0.7)]);
     let rows = csv(&folder, "table1");
-    assert_eq!(rows[4].last_chunk::<5>().unwrap(), &["9", "100", "70.1", "", ""]);
-    assert_eq!(rows[6].last_chunk::<5>().unwrap(), &["1.2", "2.1", "68.8", "", ""]);
+    assert_eq!(rows[4].last_chunk::<6>().unwrap(), &["9", "100", "70.1", "", "", ""]);
+    assert_eq!(rows[6].last_chunk::<6>().unwrap(), &["1.2", "2.1", "68.8", "", "", ""]);
 }
 
 #[test]
@@ -87,8 +88,64 @@ fn table2_reports_test_scores_of_what_validation_chose() {
     );
     assert_eq!(rows[1], ["a", "", "72", "2", "60", "0", "65", "0"]);
     assert_eq!(rows[2], ["average of 1 tasks", "", "72", "", "60", "", "65", ""]);
-    assert_eq!(rows[3][2..].join(","), "1,,1.0645,,1.01,");
-    assert_eq!(rows[5], ["paper: average of 17 tasks", "72.7", "73.7", "", "74", "", "73.3", ""]);
+    // Of validation scores, above the trivial answer's 2.
+    assert_eq!(rows[3].join(","), "\"share %, validation\",,100,,100,,87.1795,".replace('"', ""));
+    assert_eq!(rows[4][2..].join(","), "1,,1.0645,,1.01,");
+    assert_eq!(rows[6], ["paper: average of 17 tasks", "72.7", "73.7", "", "74", "", "73.3", ""]);
+}
+
+fn markdown(folder: &Folder, name: &str) -> String {
+    csv(folder, name);
+    fs::read_to_string(folder.path.join(format!("../out/tables/{name}.md"))).unwrap()
+}
+
+#[test]
+fn mnli_is_scored_on_the_mismatched_set_too() {
+    let mut folder = Folder::new();
+    for (number, (spec, mismatched)) in
+        [(Spec::tuned("mnli", "full", 0.84), 0.85), (Spec::adapters("mnli", 64, 0.83), 0.81)].into_iter().enumerate()
+    {
+        let (id, mut record) = (format!("run{number}"), spec.record("x"));
+        record.extra = BTreeMap::from([("mnli-mm".to_owned(), BTreeMap::from([("accuracy".to_owned(), mismatched)]))]);
+        folder.write(&format!("{id}/record.json"), &record);
+        folder.experiment("table1").runs.push(id);
+    }
+    folder.add("table1", [Spec::tuned("rte", "full", 0.7), Spec::adapters("rte", 64, 0.7)]);
+    let rows = csv(&folder, "table1");
+    assert_eq!(rows[0][3..7], ["mnli", "mnli-mm", "rte", "mean"]);
+    // One run, two columns: the network counts once.
+    assert_eq!(rows[1][1..7], ["2", "100", "84", "85", "70", "79.6667"]);
+    assert_eq!(rows[2][3..7], ["83", "81", "70", "78"]);
+    assert_eq!(rows[4][3..6], ["86.7", "85.9", "70.1"], "the paper's");
+}
+
+#[test]
+fn tasks_at_floor_or_ceiling_are_marked_and_left_out_of_shares() {
+    let of = |task, full, adapters| {
+        let specs = [Spec::tuned(task, "full", full), Spec::adapters(task, 64, adapters)];
+        specs.into_iter().flat_map(|spec| spec.trivial(0.6).seeds(0.0))
+    };
+    let specs: Vec<Spec> = of("fair", 0.8, 0.7).chain(of("easy", 1.0, 1.0)).chain(of("hard", 0.6, 0.6)).collect();
+    let mut folder = Folder::with("table1", specs.clone());
+    folder.add("table2", specs);
+    assert_eq!(csv(&folder, "table1")[2].last().unwrap(), "50");
+    assert_eq!(csv(&folder, "table2")[5][..2].join(","), "share %, validation,");
+    assert_eq!(csv(&folder, "table2")[5].iter().filter(|cell| *cell == "50").count(), 1);
+    for name in ["table1", "table2"] {
+        let text = markdown(&folder, name);
+        for part in ["easy (at the ceiling)", "hard (full fine-tuning no better than the trivial answer)"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}
+
+#[test]
+fn full_fine_tuning_says_what_it_leaves_out() {
+    let trained = |trained| [Spec::tuned("a", "full", 0.8).trained(trained), Spec::adapters("a", 64, 0.8)];
+    let text = markdown(&Folder::with("table1", trained(BACKBONE - 590_000)), "table1");
+    assert!(text.contains("Left out: 590k parameters that nothing reads"), "{text}");
+    assert!(text.contains("99.46") && text.contains("best of seeds"), "{text}");
+    assert!(!markdown(&Folder::with("table1", trained(BACKBONE)), "table1").contains("nothing reads"));
 }
 
 #[test]
@@ -127,15 +184,15 @@ fn a_stream_has_a_row_for_each_stage() {
     folder.stream("full", &["a", "b"], false);
     let rows = csv(&folder, "stream");
     assert_eq!(rows[0], ["tuning", "seed", "after", "trained", "total", "a", "b", "identical"]);
-    assert_eq!(rows[1], ["full", "0", "a", "1000", "110001000", "80", "", "1 of 1"]);
-    assert_eq!(rows[2], ["full", "0", "b", "1000", "110002000", "70", "80", "1 of 2"]);
+    assert_eq!(rows[1], ["full", "0", "a", "1000", "110001000", "80", "", ""]);
+    assert_eq!(rows[2], ["full", "0", "b", "1000", "110002000", "70", "80", "0 of 1"]);
 }
 
 #[test]
 fn a_table_uses_the_runs_of_its_own_experiment_alone() {
     let mut folder = Folder::with("fig4", [Spec::tuned("a", "full", 0.9)]);
     folder.add("table1", [Spec::tuned("b", "full", 0.6)]);
-    assert_eq!(csv(&folder, "table1")[0], ["method", "total ×", "trained %", "b", "mean"]);
+    assert_eq!(csv(&folder, "table1")[0], ["method", "total ×", "trained %", "b", "mean", "share %"]);
 }
 
 #[test]
@@ -152,10 +209,10 @@ fn a_method_that_nobody_heard_of_has_a_row_and_a_column() {
     let mut folder = Folder::with("table1", specs.clone());
     folder.add("table2", specs);
     let rows = csv(&folder, "table1");
-    assert_eq!(rows[1], ["full fine-tuning", "2", "100", "80", "60", "70"]);
+    assert_eq!(rows[1], ["full fine-tuning", "2", "100", "80", "60", "70", "100"]);
     // Means are over the tasks that the paper's methods have: one that lacks any of them has none.
-    assert_eq!(rows[4], ["LoRA (by rank)", "", "", "75", "", ""]);
-    assert_eq!(rows[5], ["prompt", "", "", "", "40", ""]);
+    assert_eq!(rows[4], ["LoRA (by rank)", "", "", "75", "", "", ""]);
+    assert_eq!(rows[5], ["prompt", "", "", "", "40", "", ""]);
     let rows = csv(&folder, "table2");
     let head = "task,no BERT,full fine-tuning,variable fine-tuning,adapters,LoRA (by rank),prompt";
     assert_eq!(rows[0].join(","), head);
@@ -176,7 +233,7 @@ fn methods_that_share_no_backbone_cost_one_for_each_task() {
         folder.experiment("table1").runs.push(id);
     }
     folder.add("table1", []);
-    assert_eq!(csv(&folder, "table1")[4], ["own-full", "2", "100", "80", "80", "80"]);
+    assert_eq!(csv(&folder, "table1")[4], ["own-full", "2", "100", "80", "80", "80", ""]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Fig. 6, right: scores against the adapters' initial σ.
 
-use super::metric_of;
+use super::shown_metric_of;
 use crate::{
     Store,
     axis::{AxisSpec, metric_name},
@@ -8,12 +8,13 @@ use crate::{
     paper,
     select::{sweeps, tasks},
     setup::Names,
+    tables::SELECTED,
 };
 
 pub(crate) fn fig6(store: &Store) -> Option<Figure> {
     let runs = store.preset_runs("fig6-init");
     let (mut all, mut keys, mut ticks) = (Vec::new(), Vec::new(), Vec::new());
-    let mut metrics: Vec<String> = tasks(&runs).into_iter().map(|task| metric_of(&runs, task)).collect();
+    let mut metrics: Vec<String> = tasks(&runs).into_iter().map(|task| shown_metric_of(&runs, task)).collect();
     metrics.dedup();
     let sweeps = sweeps(&runs, paper::INIT_STD);
     let names = Names::of(&sweeps.iter().map(|sweep| sweep.points[0].1.seeds[0]).collect::<Vec<_>>());
@@ -26,11 +27,11 @@ pub(crate) fn fig6(store: &Store) -> Option<Figure> {
         let dots = sweep
             .points
             .iter()
-            .map(|(sigma, point)| Dot::of(*sigma, &format!("{task}{method}, σ {sigma:e}"), point.validation()));
+            .map(|(sigma, point)| Dot::of(*sigma, &format!("{task}{method}, σ {sigma:e}"), point.shown()));
         all.push(Series::new(Look::nth(number), dots.collect()));
         let metric = match &metrics[..] {
             [_] => String::new(),
-            _ => format!(" ({})", metric_name(&metric_of(&runs, task))),
+            _ => format!(" ({})", metric_name(&shown_metric_of(&runs, task))),
         };
         keys.push(Key::Series(format!("{task}{method}{metric}"), Look::nth(number)));
     }
@@ -40,10 +41,13 @@ pub(crate) fn fig6(store: &Store) -> Option<Figure> {
     let metric = if let [one] = &metrics[..] { one } else { "score" };
     let x = AxisSpec::powers("σ of the adapters' initial weights", ticks);
     let (title, y) = ("Initial scale of the adapters".to_owned(), AxisSpec::score(metric));
-    let about = "Validation score against the standard deviation of the adapters' initial weights; bars show one standard error";
+    let about = format!(
+        "Validation accuracy (the task's metric where it is no classification) against the standard deviation of the adapters' \
+         initial weights; bars show one standard error. {SELECTED}"
+    );
     Some(Figure {
-        title: "Fig. 6, right: validation score against the initial σ of the adapters".to_owned(),
-        about: about.to_owned(),
+        title: "Fig. 6, right: validation accuracy against the initial σ of the adapters".to_owned(),
+        about,
         keys,
         panels: vec![Panel::Plot(Plot { title, x, y, level: None, series: all })],
     })

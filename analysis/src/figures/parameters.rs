@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{family_looks, methods, metric_of};
+use super::{family_looks, methods, shown_metric_of};
 use crate::{
     Store,
     axis::{AxisSpec, count},
@@ -10,10 +10,11 @@ use crate::{
     paper,
     select::tasks,
     setup::Names,
+    tables::SELECTED,
 };
 
 pub(crate) fn fig4(store: &Store) -> Option<Figure> {
-    figure(store, "fig4", "Fig. 4: validation score against trained parameters")
+    figure(store, "fig4", "Fig. 4: validation accuracy against trained parameters")
 }
 
 pub(crate) fn fig5(store: &Store) -> Option<Figure> {
@@ -36,19 +37,22 @@ fn figure(store: &Store, preset: &str, title: &str) -> Option<Figure> {
             if !keys.contains(&key) {
                 keys.push(key);
             }
-            let dot = Dot::of(point.trained() as f64, &name, point.validation());
+            let dot = Dot::of(point.trained() as f64, &name, point.shown());
             families.entry((order(&method.name), family)).or_default().push(dot);
         }
         let title = task.to_owned();
         let series = families.into_iter().map(|((_, family), dots)| Series::new(looks[&family].clone(), dots));
-        let (x, y) = (AxisSpec::parameters(), AxisSpec::score(&metric_of(&runs, task)));
+        let (x, y) = (AxisSpec::parameters(), AxisSpec::score(&shown_metric_of(&runs, task)));
         panels.push(Panel::Plot(Plot { title, x, y, level: None, series: series.collect() }));
     }
     if panels.is_empty() {
         return None;
     }
-    let about = "Validation score against trained parameters; bars show one standard error of the mean over seeds";
-    Some(Figure { title: title.to_owned(), about: about.to_owned(), keys, panels })
+    let about = format!(
+        "Validation score against trained parameters: accuracy for a classification, the task's metric otherwise; bars show one \
+         standard error of the mean over seeds. {SELECTED}"
+    );
+    Some(Figure { title: title.to_owned(), about, keys, panels })
 }
 
 /// The order in which series are drawn: the main ones last, above the others.

@@ -1,6 +1,6 @@
 //! Fig. 7: scores against the learning rate, adapters and full fine-tuning.
 
-use super::{looks, metric_of};
+use super::{looks, shown_metric_of};
 use crate::{
     MethodRecord, Store,
     axis::AxisSpec,
@@ -8,6 +8,7 @@ use crate::{
     paper,
     select::{sweeps, tasks},
     setup::{Names, compare},
+    tables::SELECTED,
 };
 
 pub(crate) fn fig7(store: &Store) -> Option<Figure> {
@@ -32,7 +33,7 @@ pub(crate) fn fig7(store: &Store) -> Option<Figure> {
             let dots = sweep
                 .points
                 .iter()
-                .map(|(rate, point)| Dot::of(*rate, &format!("{called}, lr {rate:e}"), point.validation()));
+                .map(|(rate, point)| Dot::of(*rate, &format!("{called}, lr {rate:e}"), point.shown()));
             series.push(Series::new(look.clone(), dots.collect()));
             let key = Key::Series(called, look);
             if !keys.contains(&key) {
@@ -40,14 +41,17 @@ pub(crate) fn fig7(store: &Store) -> Option<Figure> {
             }
         }
         if !series.is_empty() {
-            let (x, y) = (AxisSpec::powers("learning rate", ticks), AxisSpec::score(&metric_of(&runs, task)));
+            let (x, y) = (AxisSpec::powers("learning rate", ticks), AxisSpec::score(&shown_metric_of(&runs, task)));
             panels.push(Panel::Plot(Plot { title: task.to_owned(), x, y, level: None, series }));
         }
     }
     if panels.is_empty() {
         return None;
     }
-    let about = "Validation score against the learning rate; bars show one standard error of the mean over seeds";
-    let title = "Fig. 7: validation score at each learning rate".to_owned();
-    Some(Figure { title, about: about.to_owned(), keys, panels })
+    let about = format!(
+        "Validation accuracy (the task's metric where it is no classification) against the learning rate; bars show one standard \
+         error of the mean over seeds. {SELECTED}"
+    );
+    let title = "Fig. 7: validation accuracy at each learning rate".to_owned();
+    Some(Figure { title, about, keys, panels })
 }

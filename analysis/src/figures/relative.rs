@@ -8,24 +8,25 @@ use crate::{
     axis::{AxisSpec, Format, count, signed},
     chart::{Dot, Figure, Key, Look, Panel, Plot, Series},
     paper,
-    select::{percentile, tasks},
+    select::{Point, best_point, percentile, tasks},
     setup::{Names, Run, compare},
     svg::INK,
+    tables::SELECTED,
 };
 
 /// A method over several tasks: scores minus those of full fine-tuning, in points.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Relative<'a> {
-    pub method: &'a MethodRecord,
+struct Relative<'a> {
+    method: &'a MethodRecord,
     /// Trained parameters: the geometric mean over the tasks, whose heads differ.
-    pub trained: f64,
+    trained: f64,
     /// The 20th, 50th and 80th percentile across tasks.
-    pub percentiles: [f64; 3],
-    pub tasks: usize,
+    percentiles: [f64; 3],
+    tasks: usize,
 }
 
 /// The tasks that are judged by validation, and those that have test scores.
-pub(crate) fn groups<'a>(runs: &[&'a Run]) -> [Vec<&'a str>; 2] {
+fn groups<'a>(runs: &[&'a Run]) -> [Vec<&'a str>; 2] {
     let tested = |task: &&str| {
         let mut own = runs.iter().filter(|run| run.task == **task && run.validation().is_some());
         own.all(|run| run.test().is_some())
@@ -34,18 +35,17 @@ pub(crate) fn groups<'a>(runs: &[&'a Run]) -> [Vec<&'a str>; 2] {
     [validation, test]
 }
 
-/// Every method against full fine-tuning, the best model at each point, by size and by k; the paper's methods first.
-pub(crate) fn relative<'a>(runs: &[&'a Run], tasks: &[&str], test: bool) -> Vec<Relative<'a>> {
-    let score = |run: &Run| Some(100.0 * if test { run.test()? } else { run.validation()? });
+/// Every method against full fine-tuning, by size and by k, each a mean over the seeds; the paper's methods first.
+fn relative<'a>(runs: &[&'a Run], tasks: &[&str], test: bool) -> Vec<Relative<'a>> {
+    let score = |point: &Point<'_>| if test { point.test() } else { Some(point.validation()) }.map(|score| score.mean);
     // For each method its trained parameters and its change, task by task.
     let mut changes: Vec<(&MethodRecord, Vec<(f64, f64)>)> = Vec::new();
     for task in tasks {
         let points = methods(runs, task);
-        let whole = points.iter().filter(|(method, _)| method.name == paper::FULL).map(|(_, point)| point.best());
-        let best = whole.reduce(|best, run| if run.validation() > best.validation() { run } else { best });
-        let Some(full) = best.and_then(score) else { continue };
+        let whole = points.iter().filter(|(method, _)| method.name == paper::FULL).map(|(_, point)| point);
+        let Some(full) = best_point(whole).and_then(score) else { continue };
         for (method, point) in points.iter().filter(|(method, _)| method.name != paper::FULL) {
-            let Some(own) = score(point.best()) else { continue };
+            let Some(own) = score(point) else { continue };
             let change = (point.trained() as f64, own - full);
             match changes.iter_mut().find(|(known, _)| compare(known, method).is_eq()) {
                 Some((_, all)) => all.push(change),
@@ -102,8 +102,11 @@ fn figure(store: &Store, title: &str, first_only: bool) -> Option<Figure> {
         Look { colour: INK, marker: None, dash: "5 4", joined: true },
     ));
     keys.push(Key::Band("20th to 80th percentile of the tasks; line: the median".to_owned()));
-    let about = "Score minus that of full fine-tuning, against trained parameters per task; percentiles across tasks";
-    Some(Figure { title: title.to_owned(), about: about.to_owned(), keys, panels })
+    let about = format!(
+        "Score minus that of full fine-tuning, against trained parameters per task; percentiles across tasks of the means over \
+         the seeds. {SELECTED}"
+    );
+    Some(Figure { title: title.to_owned(), about, keys, panels })
 }
 
 fn panel(

@@ -4,8 +4,8 @@
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use analysis::{
-    AblationRecord, Best, Evaluation, ExperimentRecord, FailedRun, Measured, MethodRecord, Params, Recall, RunRecord,
-    SCHEMA, SpanScore, Stage, Status, StreamRecord, folder,
+    AblationRecord, Evaluation, Examples, ExperimentRecord, FailedRun, Kept, Measured, MethodRecord, Network, Params,
+    Recall, RunRecord, SCHEMA, Scored, SpanScore, Stage, Status, StreamRecord, folder,
 };
 use serde_json::{Map, Value, json};
 
@@ -28,6 +28,9 @@ pub struct Spec {
     pub metric: &'static str,
     pub score: f64,
     pub test: Option<f64>,
+    /// The trivial answer's score.
+    pub trivial: f64,
+    pub diverged: bool,
     pub lr: f64,
     pub epochs: u64,
     pub seed: u64,
@@ -78,6 +81,8 @@ impl Spec {
             metric: "accuracy",
             score,
             test: None,
+            trivial: 0.02,
+            diverged: false,
             lr: 1e-3,
             epochs: 3,
             seed: 0,
@@ -108,6 +113,22 @@ impl Spec {
         Self { metric, ..self }
     }
 
+    pub fn trivial(self, trivial: f64) -> Self {
+        Self { trivial, ..self }
+    }
+
+    pub fn diverged(self) -> Self {
+        Self { diverged: true, ..self }
+    }
+
+    /// Three seeds around the score: the second has it, the others are off by `spread`.
+    pub fn seeds(self, spread: f64) -> [Self; 3] {
+        [0, 1, 2].map(|seed| {
+            let off = spread * (seed as f64 - 1.0);
+            Self { score: self.score + off, test: self.test.map(|test| test + off), ..self.clone() }.seed(seed)
+        })
+    }
+
     pub fn trained(self, trained: usize) -> Self {
         Self { trained, ..self }
     }
@@ -136,13 +157,16 @@ impl Spec {
         config.extend(self.more.clone());
         let full = self.method.name == "full";
         let mut validation = BTreeMap::from([(self.metric.to_owned(), self.score)]);
+        let mut majority = BTreeMap::from([(self.metric.to_owned(), self.trivial)]);
         if self.metric != "answer_f1" {
             validation.entry("accuracy".to_owned()).or_insert(0.9 * self.score + 0.1);
+            majority.entry("accuracy".to_owned()).or_insert(0.9 * self.trivial + 0.1);
         }
+        let scored = Scored { epoch: 1, steps: 10, metric: self.metric.to_owned(), validation: validation.clone() };
         RunRecord {
             schema: SCHEMA,
             id: id.to_owned(),
-            status: Status::Finished,
+            status: if self.diverged { Status::Diverged } else { Status::Finished },
             config,
             method: self.method.clone(),
             fingerprints: BTreeMap::from([("device".to_owned(), "flex".to_owned())]),
@@ -156,8 +180,15 @@ impl Spec {
                 shared_backbone: !full,
                 groups: BTreeMap::from([("all".to_owned(), self.trained)]),
             },
-            evaluations: vec![Evaluation { epoch: 1, steps: 10, loss: 0.5, validation: validation.clone() }],
-            best: Some(Best { epoch: 1, steps: 10, metric: self.metric.to_owned(), validation }),
+            evaluations: vec![Evaluation { epoch: 1, steps: 10, loss: 0.5, validation }],
+            best: Some(scored.clone()),
+            last: Some(scored),
+            kept: Kept::Last,
+            majority,
+            extra: BTreeMap::new(),
+            examples: Examples { train: 1000, validation: 500, test: if self.test.is_some() { 500 } else { 0 } },
+            loss_curve: vec![(5, 0.7), (10, 0.5)],
+            network: Network { layers: 12, hidden: 768, heads: 12, intermediate: 3072 },
             test: self.test.iter().map(|score| (self.metric.to_owned(), *score)).collect(),
             measured: Measured {
                 training_seconds: 12.0,
@@ -165,6 +196,7 @@ impl Spec {
                 tokens_per_second: 1e4,
                 peak_memory_bytes: Some(900_000_000),
                 resumes: 0,
+                vector_bits: Some(256),
             },
         }
     }
@@ -225,6 +257,7 @@ impl Folder {
             about: format!("what {name} shows"),
             kind: "train".to_owned(),
             scale: "quick".to_owned(),
+            overrides: BTreeMap::new(),
             planned: 0,
             runs: Vec::new(),
             streams: Vec::new(),
