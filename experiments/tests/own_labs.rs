@@ -128,7 +128,7 @@ fn a_method_and_a_task_of_ones_own_have_everything_else_for_free() {
     let predicted = lab.json(&["predict", "--adapter", &file, "--text", "the dog is on the mat"]);
     assert!(["no", "yes"].contains(&predicted[0]["label"].as_str().unwrap()));
     let scores = lab.json(&["eval", "--adapter", &file]);
-    assert_eq!(scores["scores"]["accuracy"], gated["best"]["validation"]["accuracy"]);
+    assert_eq!(scores["scores"]["accuracy"], gated["last"]["validation"]["accuracy"]);
     assert_eq!(lab.json(&["ablate", "--adapter", &file])["spans"].as_array().unwrap().len(), 6);
     let params = lab.json(&["params", "--backbone", "tiny", "--tuning", "gated", "--adapter-size", "4"]);
     assert_eq!(params["groups"]["gated"], gated["params"]["groups"]["gated"]);
@@ -199,7 +199,7 @@ fn a_product_a_head_a_metric_an_optimiser_and_a_figure_of_ones_own_reach_runs_an
     let predicted = lab.json(&["predict", "--adapter", &file, "--text", "anything at all"]);
     assert_eq!(predicted[0]["probabilities"].as_array().unwrap().len(), 2);
     let scores = lab.json(&["eval", "--adapter", &file]);
-    assert_eq!(scores["scores"], runs[1]["best"]["validation"]);
+    assert_eq!(scores["scores"], runs[1]["last"]["validation"]);
     assert!(
         lab.error(&["train", "--task", "syn-topic", "--backbone", "nano", "--metric", "balanced"]).contains("balanced")
     );

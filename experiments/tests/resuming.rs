@@ -67,18 +67,9 @@ fn a_run_killed_again_and_again_ends_bit_for_bit_like_one_that_was_not(#[case] t
     assert_eq!(fs::metadata(&record).unwrap().modified().unwrap(), written);
 }
 
-/// A record that says which metric was best, but not how good.
-const NO_BEST: &[u8] =
-    br#"{"schema": 2, "id": "run", "status": "finished", "config": {}, "fingerprints": {}, "software": {},
-    "method": {"name": "", "label": "", "size": null, "size_key": null, "family": "", "variant": {}},
-    "params": {"trained": 0, "total": 0, "backbone": 0, "shared_backbone": true, "groups": {}}, "epochs": [], "test": {},
-    "best": {"epoch": 1, "steps": 1, "metric": "accuracy", "validation": {}},
-    "measured": {"training_seconds": 0, "evaluation_seconds": 0, "tokens_per_second": 0, "peak_memory_bytes": null}}"#;
-
 #[rstest]
 #[case::record("record.json", b"{\"schema\": 2, \"id\"".as_slice(), "not a record this program can read")]
 #[case::newer("record.json", br#"{"schema": 99}"#.as_slice(), "schema Some(99), this program reads 2")]
-#[case::no_best("record.json", NO_BEST, "it has no best score")]
 #[case::checkpoint("checkpoint.safetensors", b"half".as_slice(), "the checkpoint is damaged; remove it")]
 fn a_damaged_run_is_explained_and_left_alone(#[case] file: &str, #[case] contents: &[u8], #[case] message: &str) {
     let folder = tempfile::tempdir().unwrap();
@@ -115,21 +106,21 @@ fn a_changed_number_in_a_checkpoint_is_noticed() {
     let state = TrainState {
         step: 17,
         evaluations: trained.evaluations.clone(),
-        best: Some(trained.best.clone()),
+        best: trained.best.clone(),
         ..TrainState::default()
     };
     let memory = [("head.weight".to_owned(), vec![vec![0.5; 4], vec![0.25; 4]])].into();
     let optimizer = OptimizerState { step: 17, memory, ..OptimizerState::default() };
-    let kept = Checkpoint { state, best: Some(trained.file.clone()), now: trained.file, optimizer };
-    kept.write(&path).unwrap();
-    assert_eq!(Checkpoint::read(&path).unwrap(), kept);
+    let kept = Checkpoint { state, best: trained.file.clone(), now: trained.file.unwrap(), optimizer };
+    kept.write(&path, "run").unwrap();
+    assert_eq!(Checkpoint::read(&path, "run").unwrap(), kept);
     let whole = fs::read(&path).unwrap();
     let text = String::from_utf8_lossy(&whole).into_owned();
     let place = text.find("\\\"step\\\":17").unwrap() + "\\\"step\\\":".len();
     let mut changed = whole.clone();
     changed[place] = b'2';
     fs::write(&path, changed).unwrap();
-    let error = format!("{:#}", Checkpoint::read(&path).unwrap_err());
+    let error = format!("{:#}", Checkpoint::read(&path, "run").unwrap_err());
     assert!(error.contains("the checkpoint is damaged"), "{error}");
 }
 
@@ -157,11 +148,52 @@ fn a_run_whose_optimiser_remembers_nothing_can_be_resumed() {
     let trained = run(&backbone, Tuning::Head, Profile::Paper, 0);
     let state = TrainState { step: 3, ..TrainState::default() };
     let optimizer = OptimizerState { step: 3, ..OptimizerState::default() };
-    let kept = Checkpoint { state, best: None, now: trained.file, optimizer };
-    kept.write(&folder.path().join("checkpoint")).unwrap();
-    let read = Checkpoint::read(&folder.path().join("checkpoint")).unwrap();
+    let kept = Checkpoint { state, best: None, now: trained.file.unwrap(), optimizer };
+    kept.write(&folder.path().join("checkpoint"), "run").unwrap();
+    let read = Checkpoint::read(&folder.path().join("checkpoint"), "run").unwrap();
     let model = common::model(&backbone, &*Tuning::Head.method(1e-2), 0, 0.0);
     let selection = adapter_core::Selection { trained: model.trained().to_vec(), statistics: Vec::new() };
     read.check(&selection, 0, 10).unwrap();
     assert!(read.check(&selection, 2, 10).is_err(), "Adam would miss its memory");
+}
+
+/// Run, checkpoint and record belong together by their contents.
+#[test]
+fn files_of_another_run_and_edited_ones_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = |runs: &str, options: &[&str]| small_run(folder.path(), runs, options);
+    assert!(command("runs", &["--adapter-size", "8"]).status().unwrap().success());
+    assert!(command("others", &["--adapter-size", "8", "--seed", "1"]).status().unwrap().success());
+    let run = |runs: &str| folder.path().join(runs).read_dir().unwrap().next().unwrap().unwrap().path();
+    let error = || {
+        let output = command("runs", &["--adapter-size", "8"]).stderr(Stdio::piped()).spawn().unwrap();
+        let output = output.wait_with_output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let (ours, theirs) = (run("runs"), run("others"));
+    let record = fs::read(ours.join("record.json")).unwrap();
+    fs::copy(theirs.join("record.json"), ours.join("record.json")).unwrap();
+    assert!(error().contains("this is a record of run"), "{}", error());
+    fs::remove_file(ours.join("record.json")).unwrap();
+    let manifest = fs::read_to_string(ours.join("run.json")).unwrap();
+    fs::write(ours.join("run.json"), manifest.replace("\"epochs\": 3", "\"epochs\": 4")).unwrap();
+    assert!(error().contains("it was changed"), "{}", error());
+    fs::write(ours.join("run.json"), &manifest).unwrap();
+    let mut child = command("others", &["--adapter-size", "8", "--seed", "2"]).spawn().unwrap();
+    let third = loop {
+        let other = |path: &std::path::PathBuf| *path != theirs;
+        let runs = folder.path().join("others").read_dir().unwrap().map(|entry| entry.unwrap().path());
+        let checkpoint = runs.filter(other).map(|run| run.join("checkpoint.safetensors")).find(|path| path.exists());
+        if let Some(bytes) = checkpoint.and_then(|path| fs::read(path).ok()) {
+            break bytes;
+        }
+        assert!(child.try_wait().unwrap().is_none(), "it ended before its checkpoint could be taken");
+    };
+    child.wait().unwrap();
+    fs::write(ours.join("checkpoint.safetensors"), third).unwrap();
+    assert!(error().contains("this is a checkpoint of run"), "{}", error());
+    fs::remove_file(ours.join("checkpoint.safetensors")).unwrap();
+    fs::write(ours.join("record.json"), record).unwrap();
+    assert!(command("runs", &["--adapter-size", "8"]).status().unwrap().success());
 }

@@ -7,6 +7,7 @@ mod common;
 use adapter_core::{
     Adapter, AdapterConfig, DropoutKey, FullFineTuning, Init, Method, TaskFile, content_hash, visit_values,
 };
+use analysis::Kept;
 use bert_backbone::{Backbone, BertConfig, Encoded, PackedBatch, RandomCheckpoint};
 use burn::{
     module::{Module, Param},
@@ -111,16 +112,16 @@ fn adapters_learn_and_leave_the_backbone_as_it_was() {
     let backbone = backbone();
     let before = content_hash(&backbone.bert, "");
     let trained = run(&backbone, Tuning::Adapters, Profile::Paper, 0);
-    assert!(trained.best.validation["accuracy"] > 0.95, "{:?}", trained.evaluations);
+    assert!(trained.last.as_ref().unwrap().validation["accuracy"] > 0.95, "{:?}", trained.evaluations);
     assert!(trained.evaluations[5].loss < 0.5 * trained.evaluations[0].loss, "{:?}", trained.evaluations);
     assert_eq!(content_hash(&backbone.bert, ""), before, "w is never changed");
     // The file alone brings the result back.
-    let model = Lab::paper().load(&backbone, trained.file, &Device::flex()).unwrap();
+    let model = Lab::paper().load(&backbone, trained.file.unwrap(), &Device::flex()).unwrap();
     let (dataset, cache) = (dataset(), TokenCache::none());
     let set = EvaluationSet::texts(&dataset, &dataset.validation, &backbone.tokenizer, 32, &cache).unwrap();
     let scores =
         model.evaluate(&set, Inference { network: &backbone.config, batch_size: 16, device: &Device::flex() }).unwrap();
-    assert_eq!(scores["accuracy"], trained.best.validation["accuracy"]);
+    assert_eq!(scores, trained.last.unwrap().validation);
 }
 
 #[test]
@@ -136,8 +137,8 @@ fn the_builder_trains_what_a_run_would() {
         .iter()
         .zip(&dataset.validation)
         .filter(|(prediction, example)| prediction.label == if example.text.contains("dog") { "dog" } else { "cat" });
-    assert_eq!(right.count() as f64 / 32.0, model.best()["accuracy"]);
-    assert_eq!(model.evaluate(&dataset, &dataset.validation).unwrap(), *model.best());
+    assert_eq!(right.count() as f64 / 32.0, model.scores()["accuracy"]);
+    assert_eq!(model.evaluate(&dataset, &dataset.validation).unwrap(), *model.scores());
     assert_eq!(model.file().info.pairs, Some(false));
 }
 
@@ -239,11 +240,27 @@ fn only_what_is_trained_has_an_optimiser_state() {
 }
 
 #[test]
-fn a_loss_that_is_not_finite_ends_the_run_with_a_reason() {
+fn a_loss_that_is_not_finite_ends_the_run_as_a_result() {
     let (backbone, mut setup) = (backbone(), Profile::Paper.setup(0));
     setup.config.learning_rate = 1e38;
-    let error = train_on(1, &backbone, Tuning::Full, &setup, |_| {}).unwrap_err().to_string();
-    assert!(error.contains("try a lower learning rate"), "{error}");
+    let trained = train_on(1, &backbone, Tuning::Full, &setup, |_| {}).unwrap();
+    assert!(trained.diverged.is_some() && trained.file.is_none());
+    assert!(trained.loss_curve.iter().all(|(_, loss)| loss.is_finite()), "{:?}", trained.loss_curve);
+}
+
+#[test]
+fn a_run_reports_its_last_evaluation_unless_the_best_is_asked_for() {
+    let backbone = backbone();
+    let run = |keep| {
+        run_with(&backbone, Tuning::Full, Profile::Paper, 0, |setup| {
+            (setup.config.keep, setup.config.learning_rate, setup.config.evaluate_every) = (keep, 3e-3, Some(1));
+        })
+    };
+    let (last, best) = (run(Kept::Last), run(Kept::Best));
+    assert_eq!((&last.evaluations, &last.best, &last.last), (&best.evaluations, &best.best, &best.last));
+    assert_ne!(last.best.as_ref().unwrap().steps, last.last.as_ref().unwrap().steps, "the best is not the last");
+    assert_ne!(last.file, best.file);
+    assert_eq!(last.loss_curve.len(), 48, "a point for every step of a short run");
 }
 
 #[test]
@@ -282,7 +299,7 @@ fn the_command_trains_saves_and_scores() {
     assert_ne!(record["id"], other["id"]);
 
     let score = lab(&[&["eval"], &common[..], &["--adapter", &saved, "--json"]].concat());
-    assert_eq!(score["scores"]["accuracy"], record["best"]["validation"]["accuracy"]);
+    assert_eq!(score["scores"], record["last"]["validation"]);
     let remembered = lab(&["eval", "--adapter", &saved, "--json"]);
     assert_eq!(remembered, score, "the file remembers its task and its backbone");
     let info = TaskFile::read(&file).unwrap().info;
@@ -339,7 +356,11 @@ fn a_divided_batch_has_the_gradient_of_the_whole(#[values(2, 3, 8, 20)] accumula
         })
     };
     let (whole, divided) = (run(1), run(accumulate));
-    assert!(difference(&whole.file, &divided.file) < 1e-4, "{}", difference(&whole.file, &divided.file));
+    assert!(
+        difference(whole.file.as_ref().unwrap(), divided.file.as_ref().unwrap()) < 1e-4,
+        "{}",
+        difference(whole.file.as_ref().unwrap(), divided.file.as_ref().unwrap())
+    );
     assert!((whole.evaluations[1].loss - divided.evaluations[1].loss).abs() < 1e-5);
 }
 
@@ -359,8 +380,8 @@ fn evaluation_every_few_steps_keeps_the_best_of_them() {
     assert_eq!(trained.evaluations[6].validation, seldom.evaluations[1].validation);
     let score = |validation: &BTreeMap<String, f64>| validation["accuracy"];
     let best = trained.evaluations.iter().map(|evaluation| score(&evaluation.validation)).fold(0.0, f64::max);
-    assert_eq!(score(&trained.best.validation), best);
-    assert!(trained.evaluations.iter().any(|evaluation| evaluation.steps == trained.best.steps));
+    assert_eq!(score(&trained.best.as_ref().unwrap().validation), best);
+    assert!(trained.evaluations.iter().any(|evaluation| evaluation.steps == trained.best.as_ref().unwrap().steps));
 }
 
 #[path = "../examples/own_loop.rs"]

@@ -51,8 +51,6 @@ enum Label {
     Question(&'static str),
     /// `Y` or `Yes`, `N` or `No`; other rows are dropped.
     YesOrNo(&'static str),
-    /// Below or above 5; other rows are dropped.
-    Positivity(&'static str),
 }
 
 const fn table(text: &'static str, label: Label) -> Source {
@@ -110,7 +108,7 @@ pub(crate) const TASKS: [(&str, Additional); 17] = [
     ("progressive-opinion", task("crowdflower_progressive", PROGRESSIVE, progressive("q2"), [927, 116, 116], 3, [100, 100])),
     ("progressive-stance", task("crowdflower_progressive", PROGRESSIVE, progressive("q1"), [927, 116, 116], 4, [100, 100])),
     ("us-economic-performance", task("crowdflower_us_economic_performance", "us-economic-newspaper.csv",
-        latin1("text", Label::Positivity("positivity")), [3961, 495, 496], 2, [100, 20])),
+        latin1("text", Label::ColumnWithout("relevance", "not sure")), [3961, 495, 496], 2, [100, 20])),
     ("customer-complaints", task("customer_complaints", "consumer_complaints.csv",
         table("Consumer complaint narrative", Label::Column("Issue")), [146667, 18333, 18334], 157, [20, 20])),
     ("news-aggregator", task("news_aggregator", "newsCorpora.csv", Source::News, [338349, 42294, 42294], 4, [20, 20])),
@@ -206,9 +204,7 @@ fn labelled(table: &Table, text: &str, pair: Option<&str>, label: Label) -> Resu
     let text = table.column(text)?;
     let pair = pair.map(|pair| table.column(pair)).transpose()?;
     let label_column = match label {
-        Label::Column(name) | Label::ColumnWithout(name, _) | Label::YesOrNo(name) | Label::Positivity(name) => {
-            table.column(name)?
-        }
+        Label::Column(name) | Label::ColumnWithout(name, _) | Label::YesOrNo(name) => table.column(name)?,
         Label::Question(start) => table.column_where(&format!("that starts with `{start}_`"), |column| {
             let other = column.contains(":confidence") || column.ends_with("_gold") || column.starts_with("orig_");
             column.starts_with(&format!("{start}_")) && !other
@@ -220,11 +216,6 @@ fn labelled(table: &Table, text: &str, pair: Option<&str>, label: Label) -> Resu
         Label::YesOrNo(_) => match value {
             "Y" | "Yes" => Some("yes".to_owned()),
             "N" | "No" => Some("no".to_owned()),
-            _ => None,
-        },
-        Label::Positivity(_) => match value.parse::<f64>() {
-            Ok(positivity) if positivity < 5.0 => Some("negative".to_owned()),
-            Ok(positivity) if positivity > 5.0 => Some("positive".to_owned()),
             _ => None,
         },
     };
@@ -285,5 +276,5 @@ fn number_classes(task: &str, parts: [Vec<Labelled>; 3]) -> Dataset {
         examples.collect::<Vec<_>>()
     });
     let kind = TaskKind::Classification;
-    Dataset { task: task.to_owned(), kind, labels, train, validation, test, notes: Vec::new() }
+    Dataset { task: task.to_owned(), kind, labels, train, validation, test, extra: Vec::new(), notes: Vec::new() }
 }

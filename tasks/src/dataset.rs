@@ -136,6 +136,8 @@ pub struct Dataset {
     pub validation: Vec<Example>,
     /// Examples to report on; without targets, or none at all, where the source keeps them.
     pub test: Vec<Example>,
+    /// Further validation sets by task name, scored but never chosen by: MNLI's mismatched one.
+    pub extra: Vec<(String, Vec<Example>)>,
     /// What a user should know: rows left out, sizes that differ from the paper's.
     pub notes: Vec<String>,
 }
@@ -158,6 +160,7 @@ impl Dataset {
             train: numbered(train),
             validation: numbered(validation),
             test: Vec::new(),
+            extra: Vec::new(),
             notes: Vec::new(),
         }
     }

@@ -95,6 +95,7 @@ impl FileTask {
             train,
             validation,
             test,
+            extra: Vec::new(),
             notes: Vec::new(),
         })
     }

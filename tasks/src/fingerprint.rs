@@ -18,6 +18,10 @@ impl TaskData {
                 for part in [&dataset.train, &dataset.validation, &dataset.test] {
                     encoder.list(part, Encoder::example);
                 }
+                for (task, part) in &dataset.extra {
+                    encoder.text(task);
+                    encoder.list(part, Encoder::example);
+                }
             }
             TaskData::Questions(questions) => {
                 encoder.tag(1);

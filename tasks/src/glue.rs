@@ -17,6 +17,8 @@ pub(crate) struct Glue {
     /// The classes; none for STS-B's scores.
     pub labels: &'static [&'static str],
     validation: &'static str,
+    /// A second validation set, and the task that is called by its name.
+    extra: Option<(&'static str, &'static str)>,
     test: &'static str,
     /// Columns of train and validation, for CoLA's files without a header.
     columns: Option<&'static [&'static str]>,
@@ -32,6 +34,7 @@ const DEFAULT: Glue = Glue {
     label: "label",
     labels: &["0", "1"],
     validation: "dev.tsv",
+    extra: None,
     test: "test.tsv",
     columns: None,
     ragged: Ragged::Refuse,
@@ -43,6 +46,7 @@ const MNLI: Glue = Glue {
     label: "gold_label",
     labels: &["contradiction", "entailment", "neutral"],
     validation: "dev_matched.tsv",
+    extra: Some(("mnli-mm", "dev_mismatched.tsv")),
     test: "test_matched.tsv",
     submission: "MNLI-m.tsv",
     ..DEFAULT
@@ -95,7 +99,13 @@ pub(crate) const TASKS: [(&str, Glue); 10] = [
     ("mnli", MNLI),
     (
         "mnli-mm",
-        Glue { validation: "dev_mismatched.tsv", test: "test_mismatched.tsv", submission: "MNLI-mm.tsv", ..MNLI },
+        Glue {
+            validation: "dev_mismatched.tsv",
+            extra: None,
+            test: "test_mismatched.tsv",
+            submission: "MNLI-mm.tsv",
+            ..MNLI
+        },
     ),
     (
         "qnli",
@@ -123,6 +133,12 @@ impl TaskSource for Glue {
         let mut notes = Vec::new();
         let mut read = |file: &str| self.read(&folder.join(file), true, &mut notes);
         let (train, validation) = (read("train.tsv")?, read(self.validation)?);
+        let mut extra = Vec::new();
+        if let Some((task, file)) = self.extra {
+            if folder.join(file).is_file() {
+                extra.push((task.to_owned(), read(file)?));
+            }
+        }
         let test = self.test_set(data)?.map_or_else(Vec::new, |set| set.examples);
         if test.is_empty() {
             notes.push(format!("no {} in {}", self.test, folder.display()));
@@ -134,6 +150,7 @@ impl TaskSource for Glue {
             train,
             validation,
             test,
+            extra,
             notes,
         }))
     }

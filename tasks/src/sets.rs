@@ -1,6 +1,6 @@
 //! A task made ready for a backbone: word pieces, targets, and how outputs are judged.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use adapter_core::Insertion;
 use bert_backbone::{BatchError, BertConfig, Tokenizer};
@@ -265,6 +265,39 @@ impl EvaluationSet {
         match &self.answers {
             Answers::Texts { kind: TaskKind::Classification, examples, .. } => Some(majority_accuracy(examples)),
             _ => None,
+        }
+    }
+
+    /// The scores of the trivial answer that `train` suggests: its most frequent class, its mean, the labels that most of its
+    /// examples have; for spans, no answer.
+    pub fn trivial_scores(&self, train: &TrainingSet) -> Scores {
+        let constant = match &train.targets {
+            Targets::Classes(classes) => {
+                let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+                classes.iter().for_each(|&class| *counts.entry(class).or_default() += 1);
+                // The lowest of equally frequent ones.
+                let most = counts.iter().rev().max_by_key(|(_, count)| **count).map_or(0, |(&class, _)| class);
+                Prediction::Class(most, Vec::new())
+            }
+            Targets::Scores(scores) => {
+                let sum: f64 = scores.iter().copied().map(f64::from).sum();
+                Prediction::Score((sum / scores.len().max(1) as f64) as f32)
+            }
+            Targets::Labels(all) => {
+                let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+                all.iter().flatten().for_each(|&label| *counts.entry(label).or_default() += 1);
+                let usual = counts.into_iter().filter(|(_, count)| 2 * count > all.len()).map(|(label, _)| label);
+                Prediction::Labels(usual.collect(), Vec::new())
+            }
+            Targets::Spans(_) => Prediction::Score(0.0),
+        };
+        match &self.answers {
+            Answers::Texts { kind, classes, examples } => {
+                self.metrics.evaluate(*kind, *classes, &vec![constant; examples.len()], examples)
+            }
+            Answers::Questions { questions, .. } => {
+                self.metrics.evaluate_answers(&vec![String::new(); questions.len()], questions)
+            }
         }
     }
 

@@ -85,6 +85,24 @@ impl Windows {
         self.offsets[self.tokens.range(i)][token] != [0, 0]
     }
 
+    /// For every token of every text, by question and place, the window that gives it most context: as many tokens as possible
+    /// on the side where it has fewer; the first of equal ones.
+    fn most_context(&self) -> HashMap<(usize, [u32; 2]), MostContext> {
+        let mut best: HashMap<(usize, [u32; 2]), MostContext> = HashMap::new();
+        for window in 0..self.len() {
+            let offsets = &self.offsets[self.tokens.range(window)];
+            let context: Vec<[u32; 2]> = offsets.iter().copied().filter(|offset| *offset != [0, 0]).collect();
+            for (place, &offset) in context.iter().enumerate() {
+                let least = place.min(context.len() - 1 - place);
+                let known = best.entry((self.question(window), offset)).or_insert(MostContext { least, window });
+                if least > known.least {
+                    *known = MostContext { least, window };
+                }
+            }
+        }
+        best
+    }
+
     fn columns(&self) -> Vec<Column> {
         let mut columns = self.tokens.columns();
         columns.push(("questions", Stored::u32(&self.questions)));
@@ -101,6 +119,13 @@ impl Windows {
         let whole = windows.questions.len() == windows.tokens.len() && windows.targets.len() == windows.tokens.len();
         whole.then_some(windows)
     }
+}
+
+/// The window in which a token has most context.
+struct MostContext {
+    /// Tokens on the side where it has fewer.
+    least: usize,
+    window: usize,
 }
 
 impl TokenCache {
@@ -232,7 +257,8 @@ impl Default for AnswerConfig {
     }
 }
 
-/// The best answer to every question: a span of its text, or nothing.
+/// The best answer to every question: a span of its text, or nothing. An answer is taken from the window that gives its first
+/// token most context.
 ///
 /// `scores` holds, for each window, a first-token and a last-token score for each of its tokens.
 pub fn best_answers(
@@ -248,6 +274,7 @@ pub fn best_answers(
     }
     let mut best: Vec<Best> =
         questions.iter().map(|_| Best { score: f32::NEG_INFINITY, text: String::new(), null: f32::INFINITY }).collect();
+    let most_context = windows.most_context();
     for (window, scores) in scores.iter().enumerate() {
         let number = windows.question(window);
         let best = &mut best[number];
@@ -261,7 +288,10 @@ pub fn best_answers(
             tokens
         };
         let lasts = candidates(1);
-        for first in candidates(0) {
+        let offsets = &windows.offsets[windows.tokens.range(window)];
+        let here =
+            |&first: &usize| most_context.get(&(number, offsets[first])).is_none_or(|best| best.window == window);
+        for first in candidates(0).into_iter().filter(here) {
             for &last in lasts.iter().filter(|&&last| last >= first && last - first < config.max_answer) {
                 let score = scores[first][0] + scores[last][1];
                 if score > best.score {

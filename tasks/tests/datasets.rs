@@ -108,7 +108,7 @@ fn majority_accuracy_is_the_share_of_the_most_frequent_class() {
 #[case("primary-emotions", "crowdflower_primary_emotions/primary-plutchik-wheel-DFE.csv", csv("id,emotion,sentence", &["1,Joy,a", "2,Fear,b"]), 20, &["Fear", "Joy"], ("a", None, "Joy"))]
 #[case("progressive-opinion", "crowdflower_progressive/progressive-tweet-sentiment.csv", csv("orig_q2_x,q1_stance,q1_stance:confidence,q2_opinion,q2_opinion:confidence,q2_opinion_gold,target,tweet", &["o,for,1,explicit,1,g,HC,a", "o,against,1,implicit,1,g,HC,b"]), 20, &["explicit", "implicit"], ("a", Some("HC"), "explicit"))]
 #[case("progressive-stance", "crowdflower_progressive/progressive-tweet-sentiment.csv", csv("orig_q2_x,q1_stance,q1_stance:confidence,q2_opinion,q2_opinion:confidence,q2_opinion_gold,target,tweet", &["o,for,1,explicit,1,g,HC,a", "o,against,1,implicit,1,g,HC,b"]), 20, &["against", "for"], ("a", Some("HC"), "for"))]
-#[case("us-economic-performance", "crowdflower_us_economic_performance/us-economic-newspaper.csv", latin1(csv("id,positivity,text", &["1,3,\u{e9}", "2,7,b", "3,5,c", "4,,d"])), 20, &["negative", "positive"], ("\u{e9}", None, "negative"))]
+#[case("us-economic-performance", "crowdflower_us_economic_performance/us-economic-newspaper.csv", latin1(csv("id,relevance,text", &["1,no,\u{e9}", "2,yes,b", "3,not sure,c"])), 20, &["no", "yes"], ("\u{e9}", None, "no"))]
 #[case("customer-complaints", "customer_complaints/consumer_complaints.csv", csv("Issue,Consumer complaint narrative", &["Loan,I paid", "Debt,They called", "Loan,"]), 20, &["Debt", "Loan"], ("I paid", None, "Loan"))]
 #[case("sms-spam", "sms_spam/SMSSpamCollection", "ham\tHi \"you\nspam\tWIN £100\n".repeat(10).into_bytes(), 20, &["ham", "spam"], ("Hi \"you", None, "ham"))]
 #[case("news-aggregator", "news_aggregator/newsCorpora.csv", "1\tFed \"may act\tu\tp\tb\ts\th\t1\n2\tFilm out\tu\tp\te\ts\th\t1\n".repeat(10).into_bytes(), 20, &["b", "e"], ("Fed \"may act", None, "b"))]
@@ -353,4 +353,23 @@ fn a_broken_row_of_qqps_test_file_is_an_error() {
     write(root.path(), "glue_data/QQP/dev.tsv", labelled);
     write(root.path(), "glue_data/QQP/test.tsv", "id\tquestion1\tquestion2\n0\ta\tb\n1\tbroken\n");
     assert!(error(&root, "qqp").contains("test.tsv:3: 2 cells, expected 3"), "{}", error(&root, "qqp"));
+}
+
+/// One model, two scores: MNLI brings its mismatched set along, and is read without it too.
+#[test]
+fn mnli_brings_its_mismatched_validation_set_along() {
+    let root = tempfile::tempdir().unwrap();
+    let header = format!("{MNLI}\tlabel1\tgold_label");
+    let row = |text: &str, label: &str| format!("{header}\n0\t0\t0\tg\t\t\t\t\t{text}\tTwo.\tneutral\t{label}\n");
+    write(root.path(), "glue_data/MNLI/train.tsv", row("One.", "neutral"));
+    write(root.path(), "glue_data/MNLI/dev_matched.tsv", row("Matched.", "entailment"));
+    let alone = load(&root, "mnli");
+    assert!(alone.extra.is_empty());
+    write(root.path(), "glue_data/MNLI/dev_mismatched.tsv", row("Mismatched.", "contradiction"));
+    let both = load(&root, "mnli");
+    let [(name, examples)] = &both.extra[..] else { panic!("one further set") };
+    assert_eq!((name.as_str(), examples[0].text.as_str()), ("mnli-mm", "Mismatched."));
+    assert_eq!(examples[0].target, Some(Target::Class(0)));
+    let [without, with] = [alone, both].map(|dataset| TaskData::Texts(dataset).fingerprint());
+    assert_ne!(without, with, "what is scored is part of the data");
 }

@@ -136,6 +136,29 @@ fn the_best_answer_comes_from_the_best_window() {
     assert_eq!(evaluate_answers(&answers, &questions)["exact_match"], 1.0);
 }
 
+/// Two windows see the same word; the one in which it stands in the middle counts, however sure the other is.
+#[test]
+fn an_answer_comes_from_the_window_that_gives_it_most_context() {
+    let questions = [question("who?", "the cat sat on the mat and the dog sat on it", Some("and"))];
+    let windows = windows(&questions, 12, 4);
+    let having: Vec<usize> = (0..windows.len()).filter(|&i| windows.target(i) != (0, 0)).collect();
+    assert!(having.len() > 1, "the word is in several windows");
+    // Tokens of the text: behind the question and its two special tokens, before the last one.
+    let least = |&i: &usize| {
+        let (token, length) = (windows.target(i).0, windows.tokens().length(i));
+        (token - 4).min(length - 2 - token)
+    };
+    // The first of equal ones counts.
+    let (most, fewest) = (having.iter().rev().copied().max_by_key(least), having.iter().copied().min_by_key(least));
+    let answer = |window: usize| {
+        let (first, last) = windows.target(window);
+        best_answers(&questions, &windows, &scores(&windows, window, first, last), AnswerConfig::default())
+    };
+    assert_ne!(most, fewest);
+    assert_eq!(answer(most.unwrap()), ["and"]);
+    assert_ne!(answer(fewest.unwrap()), ["and"]);
+}
+
 #[rstest]
 #[case::backwards(8, 5)]
 #[case::in_the_question(1, 1)]

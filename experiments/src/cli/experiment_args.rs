@@ -46,6 +46,11 @@ impl ExperimentArgs {
         self.context.context(Some(runs))
     }
 
+    /// Whether the paper's own grid is asked for.
+    pub fn is_paper_scale(&self) -> bool {
+        self.scale == Scale::Paper
+    }
+
     /// What experiments are planned for; `backbone` is above everything else that names one.
     pub fn plan_options(&self, backbone: Option<&str>, session: &Session<'_>) -> Result<PlanOptions> {
         let mut set = session.keys.clone();

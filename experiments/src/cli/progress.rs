@@ -7,12 +7,13 @@ use std::{
 
 use std::collections::VecDeque;
 
-use analysis::{Evaluation, RunRecord};
+use analysis::{Evaluation, RunRecord, Status};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 
 use super::dashboard::Dashboard;
 use crate::{
+    run::kept_evaluation,
     sweep::SweepWatch,
     train::{Step, Stop, Watch},
 };
@@ -220,6 +221,7 @@ impl Pace {
 }
 
 fn score(record: &RunRecord) -> String {
-    let best = record.best.as_ref().map(|best| format!("{} {:.4}", best.metric, best.validation[&best.metric]));
-    format!("{}, {:.0} s", best.unwrap_or_default(), record.measured.training_seconds)
+    let kept = kept_evaluation(record).map(|kept| format!("{} {:.4}", kept.metric, kept.validation[&kept.metric]));
+    let text = kept.filter(|_| record.status == Status::Finished).unwrap_or_else(|| "diverged".to_owned());
+    format!("{text}, {:.0} s", record.measured.training_seconds)
 }

@@ -29,6 +29,23 @@ pub fn retain_freed_memory() {
     }
 }
 
+/// Bits of the processor's widest vectors, on which the last bits of results depend; `None` where that is unknown.
+pub fn vector_bits() -> Option<usize> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let widths = [(std::is_x86_feature_detected!("avx512f"), 512), (std::is_x86_feature_detected!("avx2"), 256)];
+        Some(widths.into_iter().find(|(has, _)| *has).map_or(128, |(_, bits)| bits))
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        Some(128)
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        None
+    }
+}
+
 /// All memory, in bytes.
 pub fn total() -> Option<u64> {
     kilobytes("/proc/meminfo", "MemTotal:")

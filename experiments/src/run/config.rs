@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Raised whenever a change of the program alters results: runs of another version are other runs.
-pub const NUMERICS: u32 = 2;
+pub const NUMERICS: u32 = 3;
 
 /// The version of Burn, which computes; a test compares it with the workspace's.
 pub const BURN_VERSION: &str = "0.22.1";
@@ -38,9 +38,14 @@ pub struct RunConfig {
     pub train: TrainConfig,
     /// Longest sequence in tokens.
     pub max_length: usize,
-    /// Training examples that are kept, after a seeded shuffle; `None` keeps all.
+    /// Training examples that are kept, after a shuffle; `None` keeps all.
     #[serde(default)]
     pub limit: Option<usize>,
+    /// Decides which examples a limit keeps: the same for every seed.
+    pub limit_seed: u64,
+    /// Validation examples that are kept, for quick looks; `None` keeps all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_validation: Option<usize>,
     /// The metric to choose by; `None` is the task's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use bert_backbone::{Backbone, BertConfig};
 use burn::tensor::Device;
 use tasks::{
-    EvaluationSet, FrozenPrefix, Metrics, TaskData, TaskKind, TokenCache, TrainingSet, WindowConfig,
+    EvaluationSet, Example, FrozenPrefix, Metrics, TaskData, TaskKind, TokenCache, TrainingSet, WindowConfig,
     shuffle::{Purpose, permutation},
 };
 
@@ -32,6 +32,8 @@ pub struct PreparedData {
     pub validation: EvaluationSet,
     /// Examples to report on, where their labels are known.
     pub test: Option<EvaluationSet>,
+    /// Further validation sets, by task name.
+    pub extra: Vec<(String, EvaluationSet)>,
 }
 
 impl PreparedData {
@@ -52,7 +54,12 @@ impl PreparedData {
             TaskData::Texts(dataset) => {
                 let has_targets = dataset.test.iter().any(|example| example.target.is_some());
                 let test = || EvaluationSet::texts(dataset, &dataset.test, tokenizer, config.max_length, cache);
-                let kept = limited(&dataset.train, config);
+                let extra = |(name, examples): &(String, Vec<Example>)| {
+                    let examples = limited(examples, config.limit_validation, config);
+                    let set = EvaluationSet::texts(dataset, &examples, tokenizer, config.max_length, cache)?;
+                    Ok((name.clone(), set.with_metrics(metrics)))
+                };
+                let kept = limited(&dataset.train, config.limit, config);
                 Ok(Self {
                     task: dataset.task.clone(),
                     kind: dataset.kind,
@@ -62,19 +69,26 @@ impl PreparedData {
                     train: TrainingSet::texts(dataset, &kept, tokenizer, config.max_length, cache)?,
                     validation,
                     test: has_targets.then(test).transpose()?.map(|set| set.with_metrics(metrics)),
+                    extra: dataset.extra.iter().map(extra).collect::<Result<_>>()?,
                 })
             }
             TaskData::Questions(questions) => {
-                let window = WindowConfig::within(backbone.config.max_position_embeddings);
+                let window = WindowConfig::within(config.max_length);
                 Ok(Self {
                     task: config.task.clone(),
                     kind: TaskKind::Span,
                     labels: Vec::new(),
                     pairs: None,
                     outputs: 2,
-                    train: TrainingSet::questions(&limited(&questions.train, config), tokenizer, window, cache)?,
+                    train: TrainingSet::questions(
+                        &limited(&questions.train, config.limit, config),
+                        tokenizer,
+                        window,
+                        cache,
+                    )?,
                     validation,
                     test: None,
+                    extra: Vec::new(),
                 })
             }
         }
@@ -119,23 +133,25 @@ pub(super) fn validation(
     metrics: &Metrics,
 ) -> Result<EvaluationSet> {
     let tokenizer = &backbone.tokenizer;
+    let kept = |all: &[Example]| limited(all, config.limit_validation, config);
     let set = match data {
         TaskData::Texts(dataset) => {
-            EvaluationSet::texts(dataset, &dataset.validation, tokenizer, config.max_length, cache)?
+            EvaluationSet::texts(dataset, &kept(&dataset.validation), tokenizer, config.max_length, cache)?
         }
         TaskData::Questions(questions) => {
-            let window = WindowConfig::within(backbone.config.max_position_embeddings);
-            EvaluationSet::questions(&questions.validation, questions.version, tokenizer, window, cache)?
+            let window = WindowConfig::within(config.max_length);
+            let kept = limited(&questions.validation, config.limit_validation, config);
+            EvaluationSet::questions(&kept, questions.version, tokenizer, window, cache)?
         }
     };
     Ok(set.with_metrics(metrics))
 }
 
-/// The training examples that a run keeps.
-fn limited<T: Clone>(all: &[T], config: &RunConfig) -> Vec<T> {
-    match config.limit {
+/// The examples that a limit keeps: the same for every seed of training.
+fn limited<T: Clone>(all: &[T], limit: Option<usize>, config: &RunConfig) -> Vec<T> {
+    match limit {
         Some(limit) => {
-            let order = permutation(all.len(), config.train.seed, Purpose::Limit);
+            let order = permutation(all.len(), config.limit_seed, Purpose::Limit);
             order.into_iter().take(limit).map(|example| all[example].clone()).collect()
         }
         None => all.to_vec(),

@@ -33,10 +33,12 @@ pub const RUN_KEYS: &[Key] = &[
     Key::new(
         "max_length",
         "TOKENS",
-        "Longest sequence in tokens; questions are always read in windows of up to 384 [default: 128, or what the backbone takes]",
+        "Longest sequence in tokens [default: 128, for questions 384, or what the backbone takes]",
     ),
     Key::new("seed", "SEED", "Decides initial values, order and dropout"),
-    Key::new("limit", "N", "Keep so many training examples, after a seeded shuffle"),
+    Key::new("limit", "N", "Keep so many training examples, the same for every seed"),
+    Key::new("limit_seed", "SEED", "Decides which examples a limit keeps"),
+    Key::new("limit_validation", "N", "Keep so many validation examples, for a quick look; scores are then marked"),
     Key::new("head", "NAME", "What the head reads: cls or pooler; question answering always reads tokens"),
     Key::new("head_dropout", "P", "Dropout in front of the head"),
     Key::new("optimizer", "NAME", "The optimiser"),
@@ -45,7 +47,13 @@ pub const RUN_KEYS: &[Key] = &[
     Key::new("clip", "NORM", "Largest norm of all gradients together; 0 clips nothing"),
     Key::new("metric", "NAME", "The metric to choose by [default: the task's own]"),
     Key::new("evaluate_every", "STEPS", "Evaluate every so many steps too, not only at each epoch's end"),
+    Key::new("evaluate", "WHEN", "When the model is evaluated: at every epoch's end (epoch) or at the end only (end)"),
     Key::new("patience", "N", "End after so many evaluations without a better score [default: run to the end]"),
+    Key::new(
+        "keep",
+        "WHICH",
+        "The evaluation that a run reports, saves and tests: the last one, as in the paper, or the best [default: last; best with patience]",
+    ),
     Key::new(
         "cache_prefix",
         "BOOL",

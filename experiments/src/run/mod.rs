@@ -18,4 +18,4 @@ pub use resolve::{effective_keys, foreign_keys, resolve};
 pub use runner::{FinishedRun, Runner};
 pub use step_log::{StepLine, StepLog};
 pub(crate) use store::BUSY_PAUSE;
-pub use store::{OpenRun, Origin, RunManifest, RunStore, StoredRun, write_json};
+pub use store::{OpenRun, Origin, RunManifest, RunStore, StoredRun, kept_evaluation, write_json};

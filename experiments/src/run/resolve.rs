@@ -5,7 +5,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use bert_backbone::BertConfig;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
-use tasks::nearest;
+use tasks::{TaskKind, WindowConfig, nearest};
 
 use super::{FileOptions, Layers, RunConfig, keys::FILE_KEYS};
 use crate::{
@@ -41,6 +41,8 @@ struct General {
     optimizer: String,
     max_length: Option<usize>,
     limit: Option<usize>,
+    limit_seed: u64,
+    limit_validation: Option<usize>,
     metric: Option<String>,
     cache_prefix: bool,
 }
@@ -57,6 +59,8 @@ impl Default for General {
             optimizer: "adam".to_owned(),
             max_length: None,
             limit: None,
+            limit_seed: 0,
+            limit_validation: None,
             metric: None,
             cache_prefix: false,
         }
@@ -64,7 +68,7 @@ impl Default for General {
 }
 
 impl General {
-    const KEYS: [&'static str; 11] = [
+    const KEYS: [&'static str; 13] = [
         "task",
         "backbone",
         "tuning",
@@ -74,6 +78,8 @@ impl General {
         "optimizer",
         "max_length",
         "limit",
+        "limit_seed",
+        "limit_validation",
         "metric",
         "cache_prefix",
     ];
@@ -116,7 +122,7 @@ pub fn effective_keys(lab: &Lab, keys: &Keys) -> Result<Keys> {
     let named = |all: &Keys, key: &str, usual: &str| all.get(key).and_then(Value::as_str).unwrap_or(usual).to_owned();
     let method = lab.find_method(&named(&all, "tuning", lab.default_method()))?.defaults();
     let optimizer = lab.optimizer_defaults(&named(&all, "optimizer", "adam"))?;
-    let General { head, head_dropout, optimizer: usual, cache_prefix, .. } = General::default();
+    let General { head, head_dropout, optimizer: usual, cache_prefix, limit_seed, .. } = General::default();
     let Value::Object(mut effective) = serde_json::to_value(TrainConfig::default())? else { return Ok(all) };
     effective.retain(|_, value| !value.is_null());
     let general = [
@@ -124,6 +130,7 @@ pub fn effective_keys(lab: &Lab, keys: &Keys) -> Result<Keys> {
         ("head_dropout", head_dropout.into()),
         ("optimizer", usual.into()),
         ("cache_prefix", cache_prefix.into()),
+        ("limit_seed", limit_seed.into()),
         ("tuning", lab.default_method().into()),
     ];
     effective.extend(general.map(|(key, value): (&str, Value)| (key.to_owned(), value)));
@@ -132,6 +139,10 @@ pub fn effective_keys(lab: &Lab, keys: &Keys) -> Result<Keys> {
     // What belongs to other methods decides nothing.
     let foreign = lab.own_keys();
     all.retain(|key, _| !foreign.contains_key(key) || method.contains_key(key) || optimizer.contains_key(key));
+    // A run that may end early reports its best evaluation.
+    if all.contains_key("patience") && !all.contains_key("keep") {
+        effective.insert("keep".to_owned(), "best".into());
+    }
     effective.extend(all);
     effective.remove("profile");
     Ok(effective)
@@ -168,17 +179,20 @@ pub fn resolve(lab: &Lab, keys: &Keys, network: &BertConfig, has_pooler: bool) -
         general.head_dropout
     );
     ensure!(general.limit != Some(0), "limit 0: at least 1 is needed");
+    ensure!(general.limit_validation != Some(0), "limit_validation 0: at least 1 is needed");
     ensure!(general.max_length != Some(0), "max_length 0: at least 1 is needed");
     let longest = network.max_position_embeddings;
-    let max_length = general.max_length.unwrap_or(longest.min(128));
+    let task = general.task.context("give --task: a name of `list tasks`, or file:PATH")?;
+    let task = if task.starts_with("file:") { task } else { lab.tasks.find(&task)?.name.clone() };
+    let reads_questions = lab.tasks.find(&task).is_ok_and(|task| task.kind == TaskKind::Span);
+    let usual = if reads_questions { WindowConfig::default().max_length } else { 128 };
+    let max_length = general.max_length.unwrap_or(longest.min(usual));
     ensure!(max_length <= longest, "max_length {max_length}: the backbone takes {longest} at most");
     let reads_pooler = lab.heads.find(&general.head)?.input() == tasks::HeadInput::Pooler;
     ensure!(has_pooler || !reads_pooler, "this backbone has no pooler; use the profile `paper`, or the head `cls`");
     if let Some(metric) = &general.metric {
         lab.metrics.find(metric)?;
     }
-    let task = general.task.context("give --task: a name of `list tasks`, or file:PATH")?;
-    let task = if task.starts_with("file:") { task } else { lab.tasks.find(&task)?.name.clone() };
     let tuning = general.tuning.unwrap_or_else(|| lab.default_method().to_owned());
 
     let kind = lab.find_method(&tuning)?;
@@ -212,6 +226,8 @@ pub fn resolve(lab: &Lab, keys: &Keys, network: &BertConfig, has_pooler: bool) -
         train,
         max_length,
         limit: general.limit,
+        limit_seed: general.limit_seed,
+        limit_validation: general.limit_validation,
         metric: general.metric,
         cache_prefix: general.cache_prefix,
         files,

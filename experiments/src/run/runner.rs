@@ -3,21 +3,21 @@
 use std::{collections::BTreeMap, rc::Rc};
 
 use adapter_core::{Init, TaskFile, TaskInfo};
-use analysis::{Params, RunRecord, SCHEMA, Status};
+use analysis::{Examples, Measured, Network, Params, RunRecord, SCHEMA, Status};
 use anyhow::{Context, Result, bail, ensure};
 use bert_backbone::{Backbone, BertConfig};
 use burn::{module::Module, tensor::Device};
 use serde_json::Value;
-use tasks::{EvaluationSet, Head, TaskData, TaskKind, WindowConfig};
+use tasks::{EvaluationSet, Head, TaskData, TaskKind};
 
 use super::{
     BURN_VERSION, FileOptions, NUMERICS, OpenRun, PreparedData, RunConfig, RunContext, RunManifest, RunStore, StepLog,
     StoredRun,
     data::validation,
-    store::{DTYPE, Origin},
+    store::{DTYPE, Origin, run_id},
 };
 use crate::{
-    device::{Precision, guard_on},
+    device::{Precision, guard_on, vector_bits},
     lab::{Inference, Lab},
     train::{Checkpoint, CheckpointPolicy, RunError, Step, Stop, Training, TrainingData, Watch},
 };
@@ -38,14 +38,15 @@ pub struct Runner<'a> {
 pub struct FinishedRun {
     /// What is written of it.
     pub record: RunRecord,
-    /// v, unless the run was finished before.
+    was_finished: bool,
+    /// v, unless the run was finished before or diverged.
     file: Option<TaskFile>,
 }
 
 impl FinishedRun {
     /// Whether there was nothing left to do.
     pub fn was_finished(&self) -> bool {
-        self.file.is_none()
+        self.was_finished
     }
 }
 
@@ -122,6 +123,11 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// If it was not kept or cannot be read.
     pub fn trained(&self, run: &FinishedRun) -> Result<TaskFile> {
+        let id = &run.record.id;
+        ensure!(
+            run.record.status != Status::Diverged,
+            "run {id} diverged: it has no weights; try a lower learning rate"
+        );
         match (&run.file, &self.store) {
             (Some(file), _) => Ok(file.clone()),
             (None, Some(store)) => store.trained(&run.record.id),
@@ -172,7 +178,7 @@ impl<'a> Runner<'a> {
             fingerprints: self.fingerprints(&data, backbone, self.precision())?,
             moves: Vec::new(),
         };
-        let id = run_id(&manifest)?;
+        let id = run_id(&manifest.config.keys()?, &manifest.fingerprints)?;
         self.continue_run(&id, manifest, &data, backbone, watch)
     }
 
@@ -223,7 +229,9 @@ impl<'a> Runner<'a> {
         watch: &mut dyn Watch,
     ) -> Result<FinishedRun, RunError> {
         let open = match self.store.as_ref().map(|store| store.open(id)).transpose()? {
-            Some(StoredRun::Finished(record)) => return Ok(FinishedRun { record: *record, file: None }),
+            Some(StoredRun::Finished(record)) => {
+                return Ok(FinishedRun { record: *record, was_finished: true, file: None });
+            }
             Some(StoredRun::Open(open)) => Some(open),
             None => None,
         };
@@ -242,6 +250,9 @@ impl<'a> Runner<'a> {
         let cache = self.context.token_cache();
         let mut prepared = PreparedData::new(data, &config, backbone, &cache, &self.lab.metrics)?;
         let metric = self.metric(&config, &prepared)?;
+        if let Some(limit) = config.limit_validation {
+            watch.note(&format!("scores are those of {limit} validation examples"));
+        }
 
         // w is shared; v is new, and only v is trained.
         let devices: Vec<Device> = self.devices.iter().map(|device| device.clone().autodiff()).collect();
@@ -274,10 +285,7 @@ impl<'a> Runner<'a> {
         let log = open.as_ref().map(|open| StepLog::open(open.steps_path(), done)).transpose()?;
         // What is measured goes into the log, or onto a screen.
         let probes = model.has_insertions() && (log.is_some() || watch.shows_deviations());
-        let mut write = |checkpoint: &Checkpoint| match &open {
-            Some(open) => checkpoint.write(&open.checkpoint_path()),
-            None => Ok(()),
-        };
+        let mut write = |checkpoint: &Checkpoint| open.as_ref().map_or(Ok(()), |open| open.keep(checkpoint));
         let mut checkpoints = match &open {
             Some(_) => CheckpointPolicy::keeping(self.context.checkpoint_every, &mut write),
             None => CheckpointPolicy::default(),
@@ -299,16 +307,23 @@ impl<'a> Runner<'a> {
         };
         let trained = model.train(&training, checkpoints, &mut Watchers { watch, log })?;
 
-        let mut test = BTreeMap::new();
-        if let Some(set) = &prepared.test {
-            let best = self.lab.load(backbone, trained.file.clone(), self.device())?.in_precision(precision);
+        // Scores of the model that is kept, on whatever was not looked at in training.
+        let (mut test, mut extra) = (BTreeMap::new(), BTreeMap::new());
+        if let Some(file) = &trained.file {
+            let model = self.lab.load(backbone, file.clone(), self.device())?.in_precision(precision);
             let batch_size = 2 * config.train.batch_size;
-            test = best.evaluate(set, Inference { network: &backbone.config, batch_size, device: self.device() })?;
+            let how = Inference { network: &backbone.config, batch_size, device: self.device() };
+            if let Some(set) = &prepared.test {
+                test = model.evaluate(set, how)?;
+            }
+            for (name, set) in &prepared.extra {
+                extra.insert(name.clone(), model.evaluate(set, how)?);
+            }
         }
         let record = RunRecord {
             schema: SCHEMA,
             id: id.to_owned(),
-            status: Status::Finished,
+            status: if trained.diverged.is_some() { Status::Diverged } else { Status::Finished },
             config: config.keys()?,
             method: method.record(),
             software: BTreeMap::from([
@@ -326,14 +341,30 @@ impl<'a> Runner<'a> {
                 groups: count.groups,
             },
             evaluations: trained.evaluations,
-            best: Some(trained.best),
+            kept: config.train.keep,
+            best: trained.best,
+            last: trained.last,
             test,
-            measured: trained.measured,
+            extra,
+            majority: prepared.validation.trivial_scores(&prepared.train),
+            examples: Examples {
+                train: prepared.train.len(),
+                validation: prepared.validation.len(),
+                test: prepared.test.as_ref().map_or(0, EvaluationSet::len),
+            },
+            loss_curve: trained.loss_curve,
+            network: Network {
+                layers: backbone.config.num_hidden_layers,
+                hidden: backbone.config.hidden_size,
+                heads: backbone.config.num_attention_heads,
+                intermediate: backbone.config.intermediate_size,
+            },
+            measured: Measured { vector_bits: vector_bits(), ..trained.measured },
         };
         if let Some(open) = open {
-            open.finish(&record, &trained.file)?;
+            open.finish(&record, trained.file.as_ref())?;
         }
-        Ok(FinishedRun { record, file: Some(trained.file) })
+        Ok(FinishedRun { record, was_finished: false, file: trained.file })
     }
 
     /// The metric that a run chooses by.
@@ -402,12 +433,6 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// A run's id: a hash of everything that decides it.
-fn run_id(manifest: &RunManifest) -> Result<String> {
-    let identity = serde_json::to_vec(&(manifest.config.keys()?, &manifest.fingerprints))?;
-    Ok(blake3::hash(&identity).to_hex()[..16].to_owned())
-}
-
 fn ensure_run(holds: bool, problem: impl FnOnce() -> String) -> Result<(), RunError> {
     if holds { Ok(()) } else { Err(anyhow::Error::msg(problem()).into()) }
 }
@@ -418,10 +443,7 @@ impl RunConfig {
         let backbone_name = backbone.name.clone();
         match data {
             TaskData::Texts(dataset) => Self { task: dataset.task.clone(), backbone: backbone_name, ..self },
-            TaskData::Questions(_) => {
-                let max_length = WindowConfig::within(backbone.config.max_position_embeddings).max_length;
-                Self { max_length, backbone: backbone_name, ..self }
-            }
+            TaskData::Questions(_) => Self { backbone: backbone_name, ..self },
         }
     }
 }

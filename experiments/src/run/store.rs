@@ -8,7 +8,7 @@ use std::{
 };
 
 use adapter_core::{TaskFile, write_atomically};
-use analysis::{Move, RunRecord, SCHEMA, folder};
+use analysis::{Kept, Move, RunRecord, SCHEMA, Scored, Status, folder};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     device::Precision,
+    lab::Keys,
     train::{Checkpoint, RunError},
 };
 
@@ -94,6 +95,7 @@ pub enum StoredRun {
 
 /// A run that no other process touches while this lives. The system releases the lock of a process that is killed.
 pub struct OpenRun {
+    id: String,
     folder: PathBuf,
     _lock: fs::File,
 }
@@ -124,7 +126,7 @@ impl RunStore {
     pub fn manifest(&self, id: &str) -> Result<RunManifest> {
         let (path, runs) = (self.folder.join(id).join(folder::RUN), self.folder.display());
         ensure!(path.is_file(), "there is no run `{id}` in {runs} that could continue");
-        read_manifest(&path)
+        read_manifest(&path, id)
     }
 
     /// Finds a run by its id and locks it, unless it is finished.
@@ -133,7 +135,7 @@ impl RunStore {
     /// If another process runs it, its record cannot be used, or the folder cannot be written.
     pub fn open(&self, id: &str) -> Result<StoredRun, RunError> {
         let run = self.folder.join(id);
-        if let (Some(record), false) = (read_record(&run)?, run.join(folder::CHECKPOINT).exists()) {
+        if let (Some(record), false) = (read_record(&run, id)?, run.join(folder::CHECKPOINT).exists()) {
             return Ok(StoredRun::Finished(Box::new(record)));
         }
         fs::create_dir_all(&run).with_context(|| format!("cannot make {}", run.display()))?;
@@ -146,10 +148,10 @@ impl RunStore {
                 return Err(anyhow::Error::new(error).context(format!("cannot lock {}", path.display())).into());
             }
         }
-        let open = OpenRun { folder: run, _lock: lock };
+        let open = OpenRun { id: id.to_owned(), folder: run, _lock: lock };
         open.sweep();
         // Another process may have finished between our look and our lock.
-        match read_record(&open.folder)? {
+        match read_record(&open.folder, id)? {
             Some(record) => {
                 open.forget_checkpoint();
                 Ok(StoredRun::Finished(Box::new(record)))
@@ -169,12 +171,34 @@ pub fn write_json(path: &Path, document: &impl Serialize) -> Result<()> {
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn read_manifest(path: &Path) -> Result<RunManifest> {
+fn read_manifest(path: &Path, id: &str) -> Result<RunManifest> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    serde_json::from_str(&text).with_context(|| format!("{}: not a run this program can read", path.display()))
+    let manifest: RunManifest =
+        serde_json::from_str(&text).with_context(|| format!("{}: not a run this program can read", path.display()))?;
+    let found = run_id(&manifest.config.keys()?, &manifest.fingerprints)?;
+    let file = path.display();
+    ensure!(found == id, "{file}: it was changed (its contents are those of run {found}); move the folder away");
+    Ok(manifest)
 }
 
-fn read_record(run: &Path) -> Result<Option<RunRecord>> {
+/// The evaluation that a run reports.
+pub fn kept_evaluation(record: &RunRecord) -> Option<&Scored> {
+    match record.kept {
+        Kept::Last => record.last.as_ref(),
+        Kept::Best => record.best.as_ref(),
+    }
+}
+
+/// A run's id: a hash of everything that decides it.
+///
+/// # Errors
+/// If a value has no written form.
+pub fn run_id(config: &Keys, fingerprints: &BTreeMap<String, String>) -> Result<String> {
+    let identity = serde_json::to_vec(&(config, fingerprints))?;
+    Ok(blake3::hash(&identity).to_hex()[..16].to_owned())
+}
+
+fn read_record(run: &Path, id: &str) -> Result<Option<RunRecord>> {
     let path = run.join(folder::RECORD);
     if !path.is_file() {
         return Ok(None);
@@ -185,8 +209,12 @@ fn read_record(run: &Path) -> Result<Option<RunRecord>> {
     let schema = serde_json::from_str::<serde_json::Value>(&text).with_context(hint)?["schema"].as_u64();
     ensure!(schema == Some(u64::from(SCHEMA)), "{}: schema {schema:?}, this program reads {SCHEMA}", path.display());
     let record: RunRecord = serde_json::from_str(&text).with_context(hint)?;
-    let whole = record.best.as_ref().is_some_and(|best| best.validation.contains_key(&best.metric));
-    ensure!(whole, "{}: it has no best score; move the folder away to run it anew", path.display());
+    let scored = record.last.as_ref().is_some_and(|last| last.validation.contains_key(&last.metric));
+    let whole = scored || record.status == Status::Diverged;
+    ensure!(whole, "{}: it has no score; move the folder away to run it anew", path.display());
+    let found = run_id(&record.config, &record.fingerprints)?;
+    let same = record.id == id && found == id;
+    ensure!(same, "{}: this is a record of run {found}, not of {id}; move the folder away", path.display());
     Ok(Some(record))
 }
 
@@ -194,6 +222,14 @@ impl OpenRun {
     /// Where the run's state is kept.
     pub fn checkpoint_path(&self) -> PathBuf {
         self.folder.join(folder::CHECKPOINT)
+    }
+
+    /// Keeps the run's state.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn keep(&self, checkpoint: &Checkpoint) -> Result<()> {
+        checkpoint.write(&self.checkpoint_path(), &self.id)
     }
 
     /// Where a line for each step is kept.
@@ -209,7 +245,7 @@ impl OpenRun {
         let path = self.folder.join(folder::RUN);
         let mut manifest = if path.is_file() {
             // Backbone and data may lie elsewhere now.
-            RunManifest { origin: new.origin, ..read_manifest(&path)? }
+            RunManifest { origin: new.origin, ..read_manifest(&path, &self.id)? }
         } else {
             new
         };
@@ -229,15 +265,17 @@ impl OpenRun {
     /// If there is one and it is damaged.
     pub fn checkpoint(&self) -> Result<Option<Checkpoint>> {
         let path = self.checkpoint_path();
-        if path.is_file() { Checkpoint::read(&path).map(Some) } else { Ok(None) }
+        if path.is_file() { Checkpoint::read(&path, &self.id).map(Some) } else { Ok(None) }
     }
 
-    /// Writes the trained tensors and then the record, and removes the checkpoint: from now on the run is finished.
+    /// Writes the trained tensors, if the run has any, and then the record, and removes the checkpoint: from now on the run is finished.
     ///
     /// # Errors
     /// If a file cannot be written; the run can then continue.
-    pub fn finish(self, record: &RunRecord, file: &TaskFile) -> Result<()> {
-        file.write(&self.folder.join(folder::PARAMETERS))?;
+    pub fn finish(self, record: &RunRecord, file: Option<&TaskFile>) -> Result<()> {
+        if let Some(file) = file {
+            file.write(&self.folder.join(folder::PARAMETERS))?;
+        }
         write_json(&self.folder.join(folder::RECORD), record)?;
         self.forget_checkpoint();
         Ok(())

@@ -10,7 +10,7 @@ use tasks::EvaluationSet;
 
 use crate::{
     lab::{AnyModel, Inference},
-    run::{BUSY_PAUSE, RunConfig, Runner},
+    run::{BUSY_PAUSE, RunConfig, Runner, kept_evaluation},
     train::{RunError, Silent, Watch},
 };
 
@@ -55,7 +55,7 @@ pub fn stream<'w>(
             }
         };
         let (record, file) = (&run.record, runner.trained(&run)?);
-        let best = record.best.as_ref().context("a finished run has a best evaluation")?;
+        let kept = kept_evaluation(record).context("the run diverged: a stream cannot continue from it")?;
         let model = runner.lab().load(&backbone, file.clone(), runner.device())?;
         let shared = record.params.shared_backbone;
         if !shared {
@@ -64,8 +64,8 @@ pub fn stream<'w>(
         }
         let mut task = Learnt {
             task: config.task.clone(),
-            metric: best.metric.clone(),
-            score: best.validation[&best.metric],
+            metric: kept.metric.clone(),
+            score: kept.validation[&kept.metric],
             file,
             model,
             validation: runner.validation(config, &backbone, &mut Silent)?,

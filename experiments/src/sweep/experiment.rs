@@ -174,20 +174,4 @@ impl Experiment {
             series: series.collect::<Result<_>>()?,
         })
     }
-
-    /// The backbone that all runs share.
-    ///
-    /// # Errors
-    /// If none is given, or several.
-    pub fn backbone(&self) -> Result<String> {
-        let named = self.series.iter().filter_map(|keys| keys.get("backbone"));
-        let mut names: Vec<&str> =
-            named.map(|name| name.as_str().context("one backbone is needed")).collect::<Result<_>>()?;
-        names.dedup();
-        match names[..] {
-            [name] => Ok(name.to_owned()),
-            [] => bail!("give --backbone: a name of `list backbones`, or a folder"),
-            _ => bail!("an experiment has one backbone, not {}", names.join(" and ")),
-        }
-    }
 }

@@ -13,6 +13,9 @@ use crate::{
     run::{RunConfig, resolve},
 };
 
+/// The shape of the backbone called so, and whether it has a pooler.
+pub type BackboneShape<'a> = dyn Fn(&str) -> Result<(BertConfig, bool)> + 'a;
+
 /// The runs of an experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
@@ -25,14 +28,18 @@ pub struct Grid {
 }
 
 impl Experiment {
-    /// Every run, on a backbone of this shape. Tasks of a suite (`task = "glue"`) whose files are not under `data` are left
+    /// Every run; `shape` knows the backbones. Tasks of a suite (`task = "glue"`) whose files are not under `data` are left
     /// out, and so are points of a list for which the backbone is too small.
     ///
     /// # Errors
     /// If a run makes no sense.
-    pub fn grid(&self, lab: &Lab, network: &BertConfig, has_pooler: bool, data: Option<&Path>) -> Result<Grid> {
+    pub fn grid(&self, lab: &Lab, shape: &BackboneShape<'_>, data: Option<&Path>) -> Result<Grid> {
         let mut grid = Grid::default();
         for keys in &self.series {
+            let backbone = keys.get("backbone").and_then(Value::as_str);
+            let (network, has_pooler) =
+                shape(backbone.context("give --backbone: a name of `list backbones`, or a folder")?)?;
+            let network = &network;
             let mut points = vec![Keys::new()];
             for (key, value) in keys {
                 let values = match (key.as_str(), value) {
@@ -102,8 +109,10 @@ impl Experiment {
                 names.push(stand_in.map_or(name.clone(), |task| task.name.clone().into()));
                 continue;
             }
-            // The paper leaves WNLI out (§3.2).
-            for task in lab.tasks.suite(text).into_iter().filter(|task| task.name != "wnli") {
+            // The paper leaves WNLI out (§3.2); MNLI-mm is MNLI's model, scored on another set.
+            for task in
+                lab.tasks.suite(text).into_iter().filter(|task| !["wnli", "mnli-mm"].contains(&task.name.as_str()))
+            {
                 let stand_in = lab.tasks.stand_in(task).filter(|_| self.suite == Suite::Synthetic);
                 let present = || data.is_some_and(|data| task.is_present(data)) || !task.needs_data();
                 if let Some(stand_in) = stand_in {

@@ -6,6 +6,6 @@ mod plan;
 mod workers;
 
 pub use experiment::{Experiment, ExperimentKind, Scale, Suite, UnknownName};
-pub use grid::Grid;
+pub use grid::{BackboneShape, Grid};
 pub use plan::{ExperimentResult, Failure, Plan, PlanOptions};
 pub use workers::{RunOutcome, Sweep, SweepWatch, work};

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use analysis::{AblationRecord, ExperimentRecord, FailedRun, RunRecord, SCHEMA, StreamRecord, folder};
+use analysis::{AblationRecord, ExperimentRecord, FailedRun, RunRecord, SCHEMA, Status, StreamRecord, folder};
 use anyhow::{Context, Result, ensure};
 use serde::{Serialize, Serializer};
 
@@ -31,6 +31,8 @@ pub struct Plan {
     pub missing: Vec<String>,
     /// Points for which the backbone is too small, and why.
     pub too_large: Vec<String>,
+    /// Keys of the experiment that were changed from outside, the backbone aside.
+    pub overrides: Keys,
     /// Its runs.
     pub runs: Vec<RunConfig>,
 }
@@ -91,18 +93,21 @@ impl Plan {
         let named = options.set.get("backbone").or(environment.get("backbone")).and_then(|name| name.as_str());
         let suite = options.suite.unwrap_or(Suite::of_backbone(named.unwrap_or_default()));
         let experiment = Experiment::load(lab, name, options.scale, suite, &[&environment, &options.set])?;
-        let (network, has_pooler) = context.backbone_shape(&experiment.backbone()?)?;
-        let grid = experiment.grid(lab, &network, has_pooler, context.data_dir.as_deref());
+        let shape = |backbone: &str| context.backbone_shape(backbone);
+        let grid = experiment.grid(lab, &shape, context.data_dir.as_deref());
         let Grid { runs, missing, too_large } = grid.with_context(|| format!("experiment `{}`", experiment.name))?;
         for run in runs.iter().filter(|_| experiment.kind == ExperimentKind::Ablate) {
-            let inserts = run.method(lab)?.inserts(&network.shape());
+            let inserts = run.method(lab)?.inserts(&context.backbone_shape(&run.backbone)?.0.shape());
             ensure!(inserts, "kind = \"ablate\": `{}` inserts nothing that could be removed", run.tuning);
         }
         let mut tasks: Vec<&str> = runs.iter().map(|run| run.task.as_str()).collect();
         tasks.dedup();
         tasks.into_iter().try_for_each(|task| context.check_task(lab, task))?;
         let Experiment { name, preset, about, kind, .. } = experiment;
-        Ok(Self { experiment: name, preset, about, kind, scale: options.scale, missing, too_large, runs })
+        let mut overrides = environment;
+        overrides.extend(options.set.clone());
+        overrides.remove("backbone");
+        Ok(Self { experiment: name, preset, about, kind, scale: options.scale, missing, too_large, overrides, runs })
     }
 
     /// The backbone of its runs.
@@ -191,7 +196,7 @@ impl ExperimentResult {
     /// Removes what was inserted from every span of layers of every run, unless that was done before.
     fn ablate(&mut self, sweep: &Sweep<'_>, runs: &Path, configs: &[RunConfig]) -> Result<()> {
         let (store, mut runner) = (RunStore::new(runs), None::<Runner<'_>>);
-        for (&number, record) in &self.runs {
+        for (&number, record) in self.runs.iter().filter(|(_, record)| record.status == Status::Finished) {
             ensure!(!sweep.stop.requested(), INTERRUPTED);
             let config = &configs[number];
             let path = store.folder(&record.id).join(folder::ABLATION);
@@ -271,6 +276,7 @@ impl ExperimentResult {
             streams: self.streams.iter().map(|stream| stream.id.clone()).collect(),
             failed: failed.collect(),
             missing: plan.missing.clone(),
+            overrides: plan.overrides.clone().into_iter().collect(),
         }
     }
 }

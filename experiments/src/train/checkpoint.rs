@@ -8,7 +8,7 @@ use std::{
 };
 
 use adapter_core::{Container, Selection, Stored, TaskFile};
-use analysis::{Best, Evaluation, Measured};
+use analysis::{Evaluation, Measured, Scored};
 use anyhow::{Context, Result, ensure};
 use safetensors::Dtype;
 use serde::{Deserialize, Serialize};
@@ -41,7 +41,11 @@ pub struct TrainState {
     /// Evaluations so far.
     pub evaluations: Vec<Evaluation>,
     /// The best of them.
-    pub best: Option<Best>,
+    pub best: Option<Scored>,
+    /// Steps with the mean loss since the one before.
+    pub loss_curve: Vec<(usize, f64)>,
+    /// Sum of the losses since the last point of the curve.
+    pub curve_sum: f64,
     /// What the loss is multiplied by, where it is.
     pub loss_scale: Option<LossScale>,
     /// Times so far.
@@ -49,10 +53,15 @@ pub struct TrainState {
 }
 
 impl TrainState {
-    /// Counts a step.
-    pub(super) fn count(&mut self, loss: f64, tokens: usize, seconds: f64) {
+    /// Counts a step; the loss curve gets a point every so many.
+    pub(super) fn count(&mut self, loss: f64, tokens: usize, seconds: f64, curve_every: usize) {
         self.step += 1;
         self.loss_sum += loss;
+        self.curve_sum += loss;
+        if self.step.is_multiple_of(curve_every.max(1)) {
+            self.loss_curve.push((self.step, self.curve_sum / curve_every.max(1) as f64));
+            self.curve_sum = 0.0;
+        }
         self.tokens += tokens;
         self.measured.training_seconds += seconds;
         self.measured.peak_memory_bytes = self.measured.peak_memory_bytes.max(memory::peak());
@@ -114,6 +123,7 @@ impl<'a> CheckpointPolicy<'a> {
 
 #[derive(Serialize, Deserialize)]
 struct Header {
+    run: String,
     state: TrainState,
     optimizer_step: i32,
 }
@@ -122,25 +132,27 @@ struct Header {
 const FORM: Container = Container { key: "adapter_lab_checkpoint", version: 1 };
 
 impl Checkpoint {
-    /// Writes the checkpoint by atomic rename: a killed run leaves the one before.
+    /// Writes the checkpoint of the run called `run` by atomic rename: a killed run leaves the one before.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn write(&self, path: &Path) -> Result<()> {
+    pub fn write(&self, path: &Path, run: &str) -> Result<()> {
         let write = || {
-            let header = Header { state: self.state.clone(), optimizer_step: self.optimizer.step };
+            let header = Header { run: run.to_owned(), state: self.state.clone(), optimizer_step: self.optimizer.step };
             FORM.write(path, &header, &self.stored()?)
         };
         write().with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Reads and verifies a checkpoint.
+    /// Reads and verifies a checkpoint of the run called `run`.
     ///
     /// # Errors
-    /// If the file is not whole.
-    pub fn read(path: &Path) -> Result<Self> {
+    /// If the file is not whole, or belongs to another run.
+    pub fn read(path: &Path, run: &str) -> Result<Self> {
         let damaged = || format!("{}: the checkpoint is damaged; remove it to start this run anew", path.display());
         let (header, stored) = FORM.read::<Header>(path).with_context(damaged)?;
+        let (file, of) = (path.display(), &header.run);
+        ensure!(of == run, "{file}: this is a checkpoint of run {of}, not of {run}; remove it to start this run anew");
         Self::from_stored(header, stored).with_context(damaged)
     }
 
@@ -161,7 +173,8 @@ impl Checkpoint {
         let fits = untouched || memory.eq(expected);
         let TrainState { step, evaluations, best, .. } = &self.state;
         let counted = *step <= total && evaluations.last().map_or(0, |evaluation| evaluation.steps) <= *step;
-        let has_best = best.is_some() == self.best.is_some() && best.is_some() != evaluations.is_empty();
+        // The best model is kept only by runs that report it.
+        let has_best = (self.best.is_none() || best.is_some()) && best.is_some() != evaluations.is_empty();
         ensure!(fits && counted && has_best, "the checkpoint belongs to another run; remove it to start this one anew");
         Ok(())
     }

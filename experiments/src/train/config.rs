@@ -1,12 +1,13 @@
 //! How a model is trained.
 
+use analysis::Kept;
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::Schedule;
 
 /// How long, how fast and in what order. The default is the paper's: batches of 32, three epochs, an evaluation at each
-/// epoch's end.
+/// epoch's end, of which the last one counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TrainConfig {
@@ -29,8 +30,23 @@ pub struct TrainConfig {
     pub clip: f64,
     /// Steps between evaluations, besides those at every epoch's end.
     pub evaluate_every: Option<usize>,
+    /// When the model is evaluated beside that.
+    pub evaluate: Evaluate,
     /// Evaluations without a better score after which the run ends; `None` runs to the end.
     pub patience: Option<usize>,
+    /// The evaluation that the run reports, saves and tests.
+    pub keep: Kept,
+}
+
+/// When a model is evaluated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Evaluate {
+    /// At every epoch's end.
+    #[default]
+    Epoch,
+    /// At the end of the run only.
+    End,
 }
 
 impl Default for TrainConfig {
@@ -45,7 +61,9 @@ impl Default for TrainConfig {
             warmup: 0.1,
             clip: 0.0,
             evaluate_every: None,
+            evaluate: Evaluate::Epoch,
             patience: None,
+            keep: Kept::Last,
         }
     }
 }
@@ -69,6 +87,12 @@ impl TrainConfig {
         ] {
             ensure!(value != Some(0), "{name} 0: at least 1 is needed");
         }
+        let stops_early = self.patience.is_some();
+        ensure!(
+            !stops_early || self.keep == Kept::Best,
+            "patience needs keep = \"best\": the last evaluation is not the best"
+        );
+        ensure!(!stops_early || self.evaluate == Evaluate::Epoch, "patience needs evaluate = \"epoch\"");
         Ok(())
     }
 }

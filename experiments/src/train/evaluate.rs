@@ -3,15 +3,15 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use adapter_core::{Insertion, Place, Probe};
-use analysis::{Best, Evaluation};
-use anyhow::{Result, bail, ensure};
+use analysis::{Evaluation, Scored};
+use anyhow::{Result, bail};
 use bert_backbone::PackedBatch;
 use burn::{module::Module, tensor::Device};
 use tasks::TaskModel;
 
 use super::{TrainState, TrainingData};
 
-/// Scores the model and takes the scores down; the best evaluation so far is the state's.
+/// Scores the model and takes the scores down; the best evaluation so far is the state's. `None` if a score is no number.
 pub(super) fn evaluate<I: Insertion>(
     state: &mut TrainState,
     epoch: usize,
@@ -19,24 +19,25 @@ pub(super) fn evaluate<I: Insertion>(
     data: &TrainingData<'_>,
     batch_size: usize,
     device: &Device,
-) -> Result<Evaluation> {
+) -> Result<Option<Evaluation>> {
     let started = Instant::now();
     let validation = data.validation.evaluate(&model.valid(), data.network, batch_size, device)?;
     state.measured.evaluation_seconds += started.elapsed().as_secs_f64();
     let metric = data.metric;
     let Some(&score) = validation.get(metric) else { bail!("the task has no metric `{metric}`") };
-    let finite = validation.values().all(|score| score.is_finite());
-    ensure!(finite, "the scores after step {} are not numbers: try a lower learning rate", state.step);
+    if !validation.values().all(|score| score.is_finite()) {
+        return Ok(None);
+    }
     if state.best.as_ref().is_none_or(|best| score > best.validation[metric]) {
         let (metric, validation) = (metric.to_owned(), validation.clone());
-        state.best = Some(Best { epoch, steps: state.step, metric, validation });
+        state.best = Some(Scored { epoch, steps: state.step, metric, validation });
     }
     let before = state.evaluations.last().map_or(0, |evaluation| evaluation.steps);
     let loss = state.loss_sum / (state.step - before) as f64;
     state.loss_sum = 0.0;
     let evaluation = Evaluation { epoch, steps: state.step, loss, validation };
     state.evaluations.push(evaluation.clone());
-    Ok(evaluation)
+    Ok(Some(evaluation))
 }
 
 /// How far each insertion is from the identity on some examples, without dropout.

@@ -17,7 +17,7 @@ mod watch;
 
 pub use adam::Adam;
 pub use checkpoint::{Checkpoint, CheckpointPolicy, TrainState, WriteCheckpoint};
-pub use config::TrainConfig;
+pub use config::{Evaluate, TrainConfig};
 pub use error::{RunError, Stop};
 pub use gradients::StepGradients;
 pub use loss_scale::LossScale;

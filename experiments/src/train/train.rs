@@ -3,15 +3,15 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use adapter_core::{DropoutKey, Insertion, Place, Selection, TaskFile, TaskInfo};
-use analysis::{Best, Evaluation, Measured};
-use anyhow::{Context, Result, bail, ensure};
+use analysis::{Evaluation, Kept, Measured, Scored};
+use anyhow::{Context, Result, ensure};
 use bert_backbone::BertConfig;
 use burn::tensor::Device;
 use tasks::{BatchConfig, EvaluationSet, Prefetch, TaskModel, TrainingSet, epoch_batches};
 
 use super::{
-    Checkpoint, CheckpointPolicy, LossScale, ModuleOptimizer, Optimizer, RunError, Step, StepGradients, TrainConfig,
-    TrainState, Watch,
+    Checkpoint, CheckpointPolicy, Evaluate, LossScale, ModuleOptimizer, Optimizer, RunError, Step, StepGradients,
+    TrainConfig, TrainState, Watch,
     evaluate::{deviations, evaluate},
     gradients::StepBatches,
     replicas::Replicas,
@@ -53,26 +53,45 @@ pub struct TrainingData<'a> {
 /// What training brought.
 #[derive(Clone, Debug)]
 pub struct Trained {
-    /// v of the best evaluation.
-    pub file: TaskFile,
+    /// v of the evaluation that is kept; nothing if the run diverged.
+    pub file: Option<TaskFile>,
+    /// The step at which the loss or the scores were no longer finite, if they were not.
+    pub diverged: Option<usize>,
     /// Every evaluation.
     pub evaluations: Vec<Evaluation>,
     /// The best one.
-    pub best: Best,
+    pub best: Option<Scored>,
+    /// The last one.
+    pub last: Option<Scored>,
+    /// Steps with the mean loss since the one before, at most [`POINTS`] of them.
+    pub loss_curve: Vec<(usize, f64)>,
     /// Steps that were not taken because their gradients overflowed half precision.
     pub skipped_steps: usize,
     /// Times and rates.
     pub measured: Measured,
 }
 
-/// Trains the tensors of `model` that are in `selection`, and returns v of the evaluation that scores best.
+impl Trained {
+    /// The evaluation that is kept.
+    pub fn kept(&self, keep: Kept) -> Option<&Scored> {
+        match keep {
+            Kept::Last => self.last.as_ref(),
+            Kept::Best => self.best.as_ref(),
+        }
+    }
+}
+
+/// Points of a loss curve.
+const POINTS: usize = 100;
+
+/// Trains the tensors of `model` that are in `selection`, and returns v of the evaluation that is kept. A loss that is no longer finite
+/// ends the run: that is a result.
 ///
 /// Everything random is a function of the seed and the step: the same call gives the same bits on the same kind of device,
 /// and a resumed run those of one that never stopped.
 ///
 /// # Errors
-/// If there is nothing to train on, a sequence does not fit the network, the loss is not finite, a checkpoint cannot be
-/// kept, or the run is stopped.
+/// If there is nothing to train on, a sequence does not fit the network, a checkpoint cannot be kept, or the run is stopped.
 pub fn train<I: Insertion>(
     model: TaskModel<I>,
     selection: &Selection,
@@ -92,9 +111,12 @@ pub fn train<I: Insertion>(
             let (tokens, first_part) = (batches.tokens(), batches.first_part());
             let rate = config.schedule.rate(config.learning_rate, run.state.step, plan.steps, config.warmup);
             let (loss, gradients) = run.gradients(batches);
-            run.update(loss, &gradients, rate)?;
+            if !loss.is_finite() {
+                return Ok(run.diverged());
+            }
+            run.update(&gradients, rate)?;
             let seconds = started.elapsed().as_secs_f64();
-            run.state.count(loss, tokens, seconds);
+            run.state.count(loss, tokens, seconds, plan.steps.div_ceil(POINTS));
             watch.step(&Step {
                 step: run.state.step,
                 of: plan.steps,
@@ -108,7 +130,8 @@ pub fn train<I: Insertion>(
 
             let evaluates = plan.evaluates(run.state.step, config);
             if evaluates {
-                watch.evaluation(&run.evaluate(epoch + 1)?)?;
+                let Some(evaluation) = run.evaluate(epoch + 1)? else { return Ok(run.diverged()) };
+                watch.evaluation(&evaluation)?;
             }
             let stops = run.state.step < plan.steps && checkpoints.stops();
             if checkpoints.is_due(evaluates || stops) {
@@ -178,7 +201,8 @@ impl StepPlan {
 
     /// Whether the model is evaluated after `step`.
     fn evaluates(&self, step: usize, config: &TrainConfig) -> bool {
-        step.is_multiple_of(self.steps_per_epoch)
+        step == self.steps
+            || (config.evaluate == Evaluate::Epoch && step.is_multiple_of(self.steps_per_epoch))
             || config.evaluate_every.is_some_and(|every| step.is_multiple_of(every))
     }
 }
@@ -233,9 +257,8 @@ impl<'a, I: Insertion> Run<'a, I> {
     }
 
     /// Moves the model, unless its gradients overflowed half precision.
-    fn update(&mut self, loss: f64, gradients: &StepGradients, rate: f64) -> Result<()> {
-        let (step, precision) = (self.state.step + 1, self.training.precision);
-        ensure!(loss.is_finite(), "the loss is {loss} at step {step}: try a lower learning rate");
+    fn update(&mut self, gradients: &StepGradients, rate: f64) -> Result<()> {
+        let precision = self.training.precision;
         let scale = self.state.loss_scale;
         let overflow = scale.is_some() && !gradients.are_finite();
         ensure!(
@@ -261,12 +284,13 @@ impl<'a, I: Insertion> Run<'a, I> {
         }
     }
 
-    /// Evaluates the model, and keeps it if it is the best so far.
-    fn evaluate(&mut self, epoch: usize) -> Result<Evaluation> {
+    /// Evaluates the model, and keeps it if it is the best so far and that is asked for; `None` if its scores are not numbers.
+    fn evaluate(&mut self, epoch: usize) -> Result<Option<Evaluation>> {
         let Training { config, data, .. } = self.training;
         let batch_size = 2 * config.batch_size;
         let evaluation = evaluate(&mut self.state, epoch, &self.model, data, batch_size, &self.device)?;
-        if self.state.best.as_ref().is_some_and(|best| best.steps == self.state.step) {
+        let is_best = self.state.best.as_ref().is_some_and(|best| best.steps == self.state.step);
+        if config.keep == Kept::Best && is_best && evaluation.is_some() {
             self.best = Some(self.file());
         }
         Ok(evaluation)
@@ -281,13 +305,27 @@ impl<'a, I: Insertion> Run<'a, I> {
         Checkpoint { state, now: self.file(), best, optimizer: self.optimizer.state() }
     }
 
+    /// The run ends here: its loss or its scores are no longer finite.
+    fn diverged(self) -> Trained {
+        let step = self.state.step + 1;
+        Trained { diverged: Some(step), ..self.trained(None) }
+    }
+
     fn finish(self) -> Result<Trained> {
-        let mut measured = self.state.measured;
-        measured.tokens_per_second = self.state.tokens as f64 / measured.training_seconds;
-        let (Some(best), Some(file)) = (self.state.best, self.best) else {
-            bail!("the checkpoint holds no best epoch")
+        let file = match self.training.config.keep {
+            Kept::Last => self.file(),
+            Kept::Best => self.best.clone().context("the checkpoint holds no best evaluation")?,
         };
-        let skipped_steps = self.state.loss_scale.map_or(0, |scale| scale.skipped);
-        Ok(Trained { file, evaluations: self.state.evaluations, best, skipped_steps, measured })
+        Ok(self.trained(Some(file)))
+    }
+
+    fn trained(self, file: Option<TaskFile>) -> Trained {
+        let TrainState { mut measured, evaluations, best, tokens, loss_scale, loss_curve, .. } = self.state;
+        measured.tokens_per_second = tokens as f64 / measured.training_seconds.max(f64::MIN_POSITIVE);
+        let metric = self.training.data.metric.to_owned();
+        let last = evaluations.last().cloned();
+        let last = last.map(|Evaluation { epoch, steps, validation, .. }| Scored { epoch, steps, metric, validation });
+        let skipped_steps = loss_scale.map_or(0, |scale| scale.skipped);
+        Trained { file, diverged: None, evaluations, best, last, loss_curve, skipped_steps, measured }
     }
 }

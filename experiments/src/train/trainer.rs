@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use adapter_core::{Init, Method, ParamCount, TaskFile, TaskInfo};
+use analysis::Scored;
 use anyhow::{Context, Result, anyhow, ensure};
 use bert_backbone::{Backbone, BertConfig, Tokenizer};
 use burn::{module::Module, tensor::Device};
@@ -41,7 +42,7 @@ use crate::device::Precision;
 ///     .train()?;
 /// model.save(&folder.path().join("dogs.safetensors"))?;
 ///
-/// println!("{:?}", model.best());
+/// println!("{:?}", model.scores());
 /// println!("{}", model.predict(&["the dog sat on the mat"])?[0].label);
 /// # Ok(())
 /// # }
@@ -200,10 +201,16 @@ impl<'a, M: Method> Trainer<'a, M> {
             watch,
         )?;
         let count = ParamCount::of(&model, &method);
-        let applied = trained.file.clone().apply(model, &selection, &backbone.id());
+        let (Some(file), Some(kept)) = (trained.file.clone(), trained.kept(config.keep).cloned()) else {
+            let step = trained.diverged.unwrap_or_default();
+            return Err(anyhow!("the loss is not finite at step {step}: try a lower learning rate").into());
+        };
+        let applied = file.clone().apply(model, &selection, &backbone.id());
         Ok(TrainedModel {
             // Without gradients: predictions must not pay for a graph that nobody walks back.
-            model: applied.context("the best model")?.valid(),
+            model: applied.context("the trained model")?.valid(),
+            file,
+            kept,
             trained,
             count,
             kind: dataset.kind,
@@ -215,9 +222,11 @@ impl<'a, M: Method> Trainer<'a, M> {
     }
 }
 
-/// A trained model: v of the best evaluation on its backbone, ready to predict.
+/// A trained model, ready to predict.
 pub struct TrainedModel<M: Method> {
     model: TaskModel<Option<M::Insertion>>,
+    file: TaskFile,
+    kept: Scored,
     trained: Trained,
     count: ParamCount,
     kind: tasks::TaskKind,
@@ -237,9 +246,9 @@ pub struct TextPrediction {
 }
 
 impl<M: Method> TrainedModel<M> {
-    /// Scores of the best evaluation on the validation set, by metric.
-    pub fn best(&self) -> &Scores {
-        &self.trained.best.validation
+    /// Its scores on the validation set, by metric.
+    pub fn scores(&self) -> &Scores {
+        &self.kept.validation
     }
 
     /// Everything that training brought.
@@ -254,7 +263,7 @@ impl<M: Method> TrainedModel<M> {
 
     /// The trained tensors with what they belong to.
     pub fn file(&self) -> &TaskFile {
-        &self.trained.file
+        &self.file
     }
 
     /// Writes the task file: exactly what was trained, bound to its backbone. `predict`, `eval` and `ablate` of a program that
@@ -263,7 +272,7 @@ impl<M: Method> TrainedModel<M> {
     /// # Errors
     /// If it cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
-        Ok(self.trained.file.write(path)?)
+        Ok(self.file.write(path)?)
     }
 
     /// Predictions for texts.
@@ -285,7 +294,7 @@ impl<M: Method> TrainedModel<M> {
     }
 
     fn predict_examples(&self, examples: &[Example]) -> Result<Vec<TextPrediction>> {
-        let info = &self.trained.file.info;
+        let info = &self.file.info;
         let fits = |example: &Example| info.pairs.is_none_or(|pairs| pairs == example.pair.is_some());
         let form = if info.pairs == Some(true) { "pairs of texts" } else { "single texts" };
         ensure!(examples.iter().all(fits), "`{}` is about {form}", info.task);

@@ -121,6 +121,7 @@ impl Synthetic {
             train: examples(part("train", train)),
             validation: examples(part("validation", validation)),
             test: examples(part("test", test)),
+            extra: Vec::new(),
             notes: Vec::new(),
         })
     }

@@ -43,6 +43,8 @@ enum What {
     Methods,
     /// Experiments of the paper, for `run`
     Presets,
+    /// What each verdict of the report is held against, and why
+    Thresholds,
     /// Backbones known by name
     Backbones,
     /// Devices: those of this build, and what was found on this machine
@@ -54,6 +56,7 @@ pub fn run(args: &ListArgs, session: &Session<'_>) -> Result<()> {
         What::Tasks => task_list(args, session.lab),
         What::Methods => methods(args, session.lab),
         What::Presets => presets(args, session.lab),
+        What::Thresholds => thresholds(args),
         What::Backbones => backbones(args),
         What::Devices => devices(args),
     }
@@ -81,6 +84,21 @@ fn methods(args: &ListArgs, lab: &Lab) -> Result<()> {
             vec![row.name.to_owned(), row.trains.to_owned(), keys.join(", ")]
         }));
         table(&rows) + "\nChoose one with `--tuning NAME`; `train --help` explains the keys.\n"
+    })
+}
+
+fn thresholds(args: &ListArgs) -> Result<()> {
+    let list = analysis::thresholds();
+    print(&list, args.json, || {
+        let mut rows = vec![["what it limits", "threshold", "why"].map(str::to_owned).to_vec()];
+        rows.extend(list.iter().map(|row| {
+            let side = match row.side {
+                analysis::Side::AtMost => "at most",
+                analysis::Side::Above => "above",
+            };
+            vec![row.name.to_owned(), format!("{side} {} {}", row.limit, row.unit), row.reason.to_owned()]
+        }));
+        table(&rows) + "\nA verdict needs the whole 95 % interval on the paper's side: docs/protocol.md.\n"
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use analysis::Finding;
+use analysis::{Finding, Verdict};
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
@@ -29,25 +29,23 @@ pub(super) struct Written {
     page: PathBuf,
     runs: usize,
     /// Whether these runs agree with what the paper found.
-    findings: Vec<Verdict>,
+    findings: Vec<FindingRow>,
     /// Figures and tables without any run.
     gaps: Vec<String>,
 }
 
 /// A finding of the paper, and what these runs show.
 #[derive(Serialize)]
-struct Verdict {
+struct FindingRow {
     finding: &'static str,
     shows: String,
-    /// Missing if there are not enough runs to say.
-    agrees: Option<bool>,
+    verdict: Verdict,
 }
 
 impl From<analysis::Report> for Written {
     fn from(report: analysis::Report) -> Self {
-        let verdict =
-            |finding: Finding| Verdict { finding: finding.name, shows: finding.shows, agrees: finding.agrees };
-        let findings = report.findings.into_iter().map(verdict).collect();
+        let row = |Finding { name: finding, shows, verdict, .. }: Finding| FindingRow { finding, shows, verdict };
+        let findings = report.findings.into_iter().map(row).collect();
         Self { page: report.page, runs: report.runs, findings, gaps: report.gaps }
     }
 }
@@ -60,10 +58,8 @@ pub fn run(args: &ReportArgs, session: &Session<'_>) -> Result<()> {
 /// Where the report is, what it says, and what it lacks.
 pub(super) fn text(written: &Written) -> String {
     let mut text = format!("{} runs: {}\n", written.runs, written.page.display());
-    for Verdict { finding, agrees, .. } in &written.findings {
-        let Some(agrees) = agrees else { continue };
-        let verdict = if *agrees { "agrees" } else { "does not agree" };
-        text += &format!("  {verdict}: {finding}\n");
+    for FindingRow { finding, verdict, .. } in &written.findings {
+        text += &format!("  {}: {finding}\n", verdict.in_words());
     }
     if !written.gaps.is_empty() {
         text += &format!("not run: {}\n", written.gaps.join(", "));

@@ -21,9 +21,9 @@ pub struct ReproduceArgs {
     /// Only these presets (see `list presets`) [default: all]
     #[arg(long, value_name = "NAME", num_args = 1..)]
     preset: Vec<String>,
-    /// A known name (see `list backbones`) or a folder in Hugging Face layout
-    #[arg(long, default_value = "nano", value_name = "NAME|FOLDER")]
-    backbone: String,
+    /// A known name (see `list backbones`) or a folder in Hugging Face layout [default: nano; at paper scale those of the paper]
+    #[arg(long, value_name = "NAME|FOLDER")]
+    backbone: Option<String>,
     /// Folder for the page, the figures and the tables
     #[arg(long, default_value = "out", value_name = "DIR")]
     out: PathBuf,
@@ -38,7 +38,9 @@ pub fn run(args: &ReproduceArgs, session: &Session<'_>) -> Result<()> {
     let lab = session.lab;
     let runs_folder = args.runs.clone().unwrap_or_else(|| args.out.join("runs"));
     let context = args.how.context(runs_folder.clone())?;
-    let options = args.how.plan_options(Some(&args.backbone), session)?;
+    let nano = || (!args.how.is_paper_scale()).then_some("nano");
+    let backbone = args.backbone.as_deref().or_else(nano);
+    let options = args.how.plan_options(backbone, session)?;
     let presets: Vec<&str> = if args.preset.is_empty() {
         lab.presets().iter().map(|preset| preset.name.as_str()).collect()
     } else {
@@ -67,7 +69,7 @@ pub fn run(args: &ReproduceArgs, session: &Session<'_>) -> Result<()> {
         lab,
         context: &context,
         stop: &session.stop,
-        jobs: args.how.jobs(Some(&args.backbone)),
+        jobs: args.how.jobs(backbone),
         watch: &mut SweepProgress::new(args.how.json),
     };
     let (ended, result) = sweep.run_all(&runs);

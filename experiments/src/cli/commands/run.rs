@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use analysis::{Recall, RunRecord, StreamRecord};
+use analysis::{Recall, RunRecord, Status, StreamRecord};
 use anyhow::{Result, bail, ensure};
 use clap::Args;
 
@@ -17,7 +17,7 @@ use crate::{
         progress::SweepProgress,
     },
     lab::Lab,
-    run::{RunConfig, RunContext},
+    run::{RunConfig, RunContext, kept_evaluation},
     sweep::{ExperimentResult, Plan, Sweep},
 };
 
@@ -100,9 +100,11 @@ fn text(result: &ExperimentResult, lab: &Lab) -> String {
 
 fn row(record: &RunRecord, lab: &Lab) -> Option<Vec<String>> {
     let config: RunConfig = serde_json::from_value(record.config.clone().into()).ok()?;
-    let best = record.best.as_ref()?;
-    let test = record.test.get(&best.metric).map_or("-".to_owned(), |score| format!("{score:.4}"));
-    let validation = format!("{} {:.4}", best.metric, best.validation[&best.metric]);
+    let kept = kept_evaluation(record).filter(|_| record.status == Status::Finished);
+    let test =
+        kept.and_then(|kept| record.test.get(&kept.metric)).map_or("-".to_owned(), |score| format!("{score:.4}"));
+    let validation =
+        kept.map_or("diverged".to_owned(), |kept| format!("{} {:.4}", kept.metric, kept.validation[&kept.metric]));
     Some(vec![record.id.clone(), config.describe(lab), grouped(record.params.trained), validation, test])
 }
 

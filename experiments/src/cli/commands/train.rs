@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use analysis::{Move, RunRecord};
+use analysis::{Kept, Move, RunRecord, Scored, Status};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
@@ -33,7 +33,7 @@ pub struct TrainArgs {
     /// --backbone, --task, --validation-file, --test-file or --data-dir
     #[arg(long, value_name = "ID", requires = "runs", conflicts_with_all = ["dry_run", "explain"])]
     resume: Option<String>,
-    /// Write the task file of the best evaluation here
+    /// Write the task file here
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     /// How progress is shown
@@ -152,8 +152,21 @@ fn text(record: &RunRecord) -> String {
         rows.push(row);
     }
     let mut text = table(&rows);
-    if let Some(best) = &record.best {
-        text += &format!("best {}: {:.4} in epoch {}\n", best.metric, best.validation[&best.metric], best.epoch);
+    if record.status == Status::Diverged {
+        text += "diverged: the loss or a score is no longer finite; try a lower learning rate\n";
+    }
+    let kept = if record.kept == Kept::Best { ["best, kept", "last"] } else { ["best", "last, kept"] };
+    for (name, scored) in kept.into_iter().zip([&record.best, &record.last]) {
+        let Some(Scored { epoch, metric, validation, .. }) = scored else { continue };
+        text += &format!("{name}: {metric} {:.4} in epoch {epoch}\n", validation[metric]);
+    }
+    let trivial = record.last.as_ref().and_then(|last| Some((&last.metric, record.majority.get(&last.metric)?)));
+    if let Some((metric, score)) = trivial {
+        text += &format!("trivial answer: {metric} {score:.4}\n");
+    }
+    for (task, scores) in &record.extra {
+        let scores: Vec<String> = scores.iter().map(|(metric, score)| format!("{metric} {score:.4}")).collect();
+        text += &format!("{task}: {}\n", scores.join(", "));
     }
     for (metric, score) in &record.test {
         text += &format!("test {metric}: {score:.4}\n");
