@@ -134,10 +134,8 @@ impl TaskSource for Glue {
         let mut read = |file: &str| self.read(&folder.join(file), true, &mut notes);
         let (train, validation) = (read("train.tsv")?, read(self.validation)?);
         let mut extra = Vec::new();
-        if let Some((task, file)) = self.extra {
-            if folder.join(file).is_file() {
-                extra.push((task.to_owned(), read(file)?));
-            }
+        if let Some((task, file)) = self.extra.filter(|(_, file)| folder.join(file).is_file()) {
+            extra.push((task.to_owned(), read(file)?));
         }
         let test = self.test_set(data)?.map_or_else(Vec::new, |set| set.examples);
         if test.is_empty() {

@@ -63,7 +63,7 @@ pub struct Trained {
     pub best: Option<Scored>,
     /// The last one.
     pub last: Option<Scored>,
-    /// Steps with the mean loss since the one before, at most [`POINTS`] of them.
+    /// Steps with the mean loss since the one before, at most about a hundred of them.
     pub loss_curve: Vec<(usize, f64)>,
     /// Steps that were not taken because their gradients overflowed half precision.
     pub skipped_steps: usize,
