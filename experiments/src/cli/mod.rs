@@ -26,7 +26,11 @@ use commands::*;
 
 /// Parameter-efficient transfer learning on a frozen BERT: adapters, their rivals, and what they cost.
 #[derive(Debug, Parser)]
-#[command(name = "adapter-lab", version, after_help = "Without a command: reproduce, on the embedded default.")]
+#[command(
+    name = "adapter-lab",
+    version,
+    after_help = "Without a command: reproduce, on the built-in backbone `nano` and its language."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,

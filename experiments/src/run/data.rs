@@ -157,3 +157,23 @@ fn limited<T: Clone>(all: &[T], limit: Option<usize>, config: &RunConfig) -> Vec
         None => all.to_vec(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{lab::Lab, run::resolve};
+
+    #[test]
+    fn a_limit_keeps_the_same_examples_for_every_seed_and_others_for_another_limit_seed() {
+        let kept = |seed: u64, limit_seed: u64| {
+            let keys = json!({"task": "cola", "backbone": "b", "seed": seed, "limit_seed": limit_seed, "limit": 10});
+            let keys = keys.as_object().cloned().unwrap_or_default();
+            let config = resolve(&Lab::paper(), &keys, &BertConfig::new(32, 2, 2), true).unwrap();
+            limited(&(0..100).collect::<Vec<_>>(), config.limit, &config)
+        };
+        assert_eq!((kept(0, 0).len(), kept(0, 0)), (10, kept(1, 0)));
+        assert_ne!(kept(0, 0), kept(0, 1));
+    }
+}

@@ -15,7 +15,7 @@ use crate::{
     sweep::{ExperimentKind, Plan, Sweep},
 };
 
-/// Run every experiment of the paper and write the figures, the tables and the page: what `adapter-lab` alone does
+/// Run every experiment of the paper and write the figures, the tables and the page: also what the program does without a command
 #[derive(Args, Debug)]
 pub struct ReproduceArgs {
     /// Only these presets (see `list presets`) [default: all]

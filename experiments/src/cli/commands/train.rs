@@ -18,7 +18,7 @@ use crate::{
     run::{FILE_KEYS, FinishedRun, Layers, Origin, Runner, effective_keys, foreign_keys, merge, resolve},
 };
 
-/// Train one task and print its record
+/// Train one task and print the result; --json prints the whole record
 #[derive(Args, Debug)]
 pub struct TrainArgs {
     /// Change a key; every flag of a key is one too
