@@ -33,7 +33,7 @@ STEPS = {
 
 
 def some_of(names):
-    """Reads a list of some of `names`, divided by commas."""
+    """Reads a list of some of `names`, separated by commas."""
 
     def read(text):
         chosen = text.split(",")

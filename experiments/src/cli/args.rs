@@ -104,7 +104,7 @@ impl ComputeArgs {
 struct TrainingPlaceArgs {
     #[command(flatten)]
     pub compute: ComputeArgs,
-    /// Several devices instead of --device, divided by commas: each takes its share of every batch, gradients are averaged
+    /// Several devices instead of --device, separated by commas: each takes its share of every batch, gradients are averaged
     #[arg(long, value_delimiter = ',', value_name = "DEVICE,…")]
     pub devices: Vec<DeviceName>,
 }

@@ -18,7 +18,7 @@ use crate::{
 /// How experiments are run, and with what.
 #[derive(Args, Debug)]
 pub struct ExperimentArgs {
-    /// Change a key of every run, above file and environment; several values, divided by commas, make a grid
+    /// Change a key of every run, above file and environment; several values, separated by commas, make a grid
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// How much of each experiment

@@ -227,7 +227,7 @@ pub(crate) fn merge(layers: &[&Keys]) -> Result<Keys> {
     Ok(builder.build()?.try_deserialize()?)
 }
 
-/// A value as TOML writes it, or a list of values divided by commas, or a text.
+/// A value as TOML writes it, or a list of values separated by commas, or a text.
 fn read(text: &str) -> Value {
     let toml = |text: &str| Layers::parse(&format!("value = {text}")).ok().and_then(|mut keys| keys.remove("value"));
     toml(text).unwrap_or_else(|| {

@@ -26,7 +26,7 @@ pub struct ParityArgs {
     /// A small network with random weights instead of a backbone
     #[arg(long, conflicts_with = "backbone")]
     random: bool,
-    /// The devices, divided by commas; each is compared with the first
+    /// The devices, separated by commas; each is compared with the first
     #[arg(long, value_delimiter = ',', required = true, value_name = "DEVICE,…")]
     devices: Vec<DeviceName>,
     /// Largest difference of a layer's output
