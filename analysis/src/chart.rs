@@ -2,6 +2,7 @@
 
 use crate::{
     axis::{Axis, AxisSpec, minus},
+    diagram::Diagram,
     select::Estimate,
     svg::{Anchor, FAINT, Font, GRID, INK, Marker, Svg, fit, text_width},
 };
@@ -176,6 +177,8 @@ pub enum Panel {
     Rows(Rows),
     /// A heat map.
     Heat(Heat),
+    /// Boxes and arrows.
+    Diagram(Diagram),
     /// Nothing yet, and why.
     Gap(String),
 }
@@ -228,6 +231,7 @@ impl Figure {
     fn panel_size(&self, plot: (f64, f64)) -> (f64, f64) {
         let sizes = self.panels.iter().map(|panel| match panel {
             Panel::Heat(heat) => heat.size(),
+            Panel::Diagram(diagram) => diagram.size,
             Panel::Rows(rows) => (plot.0, rows.height()),
             Panel::Plot(_) | Panel::Gap(_) => plot,
         });
@@ -247,6 +251,7 @@ impl Figure {
                 Panel::Plot(plot) => plot.draw(svg, plot_size),
                 Panel::Rows(rows) => rows.draw(svg, plot_size.0),
                 Panel::Heat(heat) => heat.draw(svg),
+                Panel::Diagram(diagram) => diagram.draw(svg),
                 Panel::Gap(why) => gap(svg, why, (width, height)),
             });
         }

@@ -57,6 +57,23 @@ fn limited(runs: &[&Run]) -> Option<String> {
     (!said.is_empty()).then(|| format!("Scores on {} validation examples at most", said.join(" or ")))
 }
 
+/// On what an experiment ran, and the command that makes it again; nothing for a quick look.
+fn made_by(record: &ExperimentRecord) -> Option<String> {
+    let ExperimentRecord { name, scale, backbones, preset, .. } = record;
+    if !preset || backbones.is_empty() || scale == "quick" {
+        return None;
+    }
+    let backbones: Vec<String> = backbones
+        .iter()
+        .map(|(name, note)| if note.is_empty() { name.clone() } else { format!("{name} ({note})") })
+        .collect();
+    let command = format!("adapter-lab run {name} --scale {scale}");
+    Some(format!(
+        "Backbone: {}. Made by `{command}`; with a GPU, `{command} --backbone bert-base-uncased` does the same on BERT-base",
+        backbones.join(" and ")
+    ))
+}
+
 /// What is said of runs that diverged.
 fn diverged(runs: &[&Run]) -> Option<String> {
     let number = runs.iter().filter(|run| run.is_diverged()).count();
@@ -182,11 +199,8 @@ impl Exhibit {
         if let Some(record) = self.record(store) {
             let runs = store.runs(record);
             let overridden = record.overridden();
-            for note in limited(&runs)
-                .into_iter()
-                .chain(diverged(&runs))
-                .chain(overridden.clone().map(|how| format!("Run {how}")))
-            {
+            let changed = overridden.clone().map(|how| format!("Run {how}"));
+            for note in limited(&runs).into_iter().chain(diverged(&runs)).chain(changed).chain(made_by(record)) {
                 shown.note(&note);
             }
             if let Some(how) = overridden {
@@ -210,6 +224,7 @@ impl Exhibit {
 pub fn paper_exhibits() -> Vec<Exhibit> {
     let all = [
         Exhibit::figure("fig1", "Fig. 1", "fig3", figures::fig1),
+        Exhibit::figure("fig2", "Fig. 2", "fig6-spans", figures::fig2),
         Exhibit::table("table1", "Table 1", "table1", tables::table1),
         Exhibit::table("table2", "Table 2", "table2", tables::table2),
         Exhibit::figure("fig3", "Fig. 3", "fig3", figures::fig3),

@@ -21,8 +21,11 @@ pub struct ExperimentRecord {
     pub about: String,
     /// `train`, `ablate` or `stream`.
     pub kind: String,
-    /// `quick` or `paper`.
+    /// `quick`, `desk`, `wide` or `paper`.
     pub scale: String,
+    /// The backbones of its runs by name, and what should be known of them.
+    #[serde(default)]
+    pub backbones: BTreeMap<String, String>,
     /// Keys that the user changed on a preset: by `--set`, by flags or by the environment.
     #[serde(default)]
     pub overrides: BTreeMap<String, Value>,

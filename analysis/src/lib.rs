@@ -14,7 +14,7 @@
 //! let out = tempfile::tempdir()?;
 //! // No run yet: every figure and table is a gap.
 //! let report = analysis::write_report(runs.path(), out.path(), &analysis::paper_exhibits())?;
-//! assert_eq!((report.runs, report.gaps.len()), (0, 12));
+//! assert_eq!((report.runs, report.gaps.len()), (0, 13));
 //! assert!(report.page.exists() && !out.path().join("figures/fig4.pdf").exists());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -22,9 +22,11 @@
 mod ablation;
 mod axis;
 mod chart;
+mod diagram;
 mod evidence;
 mod exhibit;
 mod experiment;
+mod export;
 mod figures;
 mod findings;
 pub mod folder;
@@ -47,9 +49,11 @@ mod thresholds;
 pub use ablation::{AblationRecord, SpanScore};
 pub use axis::{AxisSpec, Format};
 pub use chart::{Colours, Dot, Figure, Heat, HeatCell, Key, Look, PALETTE, Panel, Plot, Rows, Series};
+pub use diagram::{Block, Diagram};
 pub use evidence::{Effect, Interval, IntervalMethod, Side, Verdict};
 pub use exhibit::{Exhibit, Shown, paper_exhibits};
 pub use experiment::{ExperimentRecord, FailedRun};
+pub use export::{EXPORT, documents, export};
 pub use findings::{Finding, findings};
 pub use record::{
     Evaluation, Examples, Kept, Measured, MethodRecord, Move, Network, Params, RunRecord, SCHEMA, Scored, Status,

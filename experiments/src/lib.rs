@@ -34,14 +34,14 @@ pub use device::{
 };
 pub use lab::{Ablation, AnyMethod, AnyModel, Inference, Keys, Lab, MethodKind, OwnKey, Parts, Preset, Traces};
 pub use run::{
-    BURN_VERSION, FILE_KEYS, FileOptions, FinishedRun, Labels, Layers, NUMERICS, OpenRun, Origin, PreparedData,
-    RUN_KEYS, RunConfig, RunContext, RunManifest, RunStore, Runner, StepLine, StepLog, StoredRun, effective_keys,
-    foreign_keys, general_keys, resolve, write_json,
+    BURN_VERSION, FILE_KEYS, FileOptions, FinishedRun, Imported, Labels, Layers, NUMERICS, OpenRun, Origin,
+    PreparedData, RUN_KEYS, RunConfig, RunContext, RunManifest, RunStore, Runner, Speed, StepLine, StepLog, StoredRun,
+    Workload, differences, effective_keys, foreign_keys, general_keys, resolve, write_json,
 };
 pub use study::{Deviation, Parity, PretrainConfig, Tolerance, parity, pretrain, stream, trace};
 pub use sweep::{
-    BackboneShape, Experiment, ExperimentKind, ExperimentResult, Failure, Grid, Plan, PlanOptions, RunOutcome, Scale,
-    Suite, Sweep, SweepWatch, UnknownName, work,
+    BackboneShape, Estimate, Experiment, ExperimentKind, ExperimentResult, Failure, Grid, Plan, PlanOptions,
+    RunOutcome, Scale, Suite, Sweep, SweepWatch, UnknownName, duration, estimate, work,
 };
 pub use train::{
     Adam, Checkpoint, CheckpointPolicy, LossScale, ModuleOptimizer, Optimizer, OptimizerConfig, OptimizerState,

@@ -1,78 +1,17 @@
 //! Experiments through the real binary: grids, several processes, failures, streams, and disks that are full.
 
+mod common;
+
 use std::{
-    collections::BTreeMap,
     fs,
-    path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Command, Stdio},
 };
 
-use bert_backbone::{BertConfig, RandomCheckpoint};
-use burn::tensor::Device;
+use bert_backbone::BertConfig;
+use common::place::{Place, contents, errors};
 use experiments::{Experiment, Lab, Preset, Scale, StepLine, Suite};
 use rstest::rstest;
 use serde_json::{Map, Value, json};
-
-/// A folder with a small backbone, some tasks and an experiment.
-struct Place {
-    folder: tempfile::TempDir,
-}
-
-impl Place {
-    fn new(experiment: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        RandomCheckpoint::tiny().write(&folder.path().join("tiny"), &Device::flex()).unwrap();
-        for (task, word) in ["dog", "cat", "mat", "she", "play"].into_iter().enumerate() {
-            let row = |i: usize| {
-                let text = format!(
-                    "{} {} is on the {}",
-                    ["she", "it"][i % 2],
-                    ["dog", "cat"][i / 2 % 2],
-                    ["mat", "play"][i / 4 % 2]
-                );
-                format!("{text},{}\n", u8::from(text.contains(word)))
-            };
-            let rows: String = (0..96).map(row).collect();
-            fs::write(folder.path().join(format!("task{task}.csv")), format!("text,label\n{rows}")).unwrap();
-        }
-        fs::write(folder.path().join("own.toml"), experiment).unwrap();
-        Self { folder }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// `run own.toml` in the folder, with more options.
-    fn command(&self, options: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
-        command.current_dir(self.folder.path()).args(["run", "own.toml", "--backbone", "tiny", "--json"]);
-        command.args(options).env("ADAPTER_LAB_CACHE", self.path("cache")).stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, options: &[&str]) -> Value {
-        let output = self.command(options).output().unwrap();
-        assert!(output.status.success(), "{}", errors(&output));
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-}
-
-fn errors(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// Every record of a store but for what depends on the clock, and the bytes of its trained tensors.
-fn contents(runs: &Path) -> BTreeMap<String, (Value, Vec<u8>)> {
-    let folders = fs::read_dir(runs).unwrap().map(|entry| entry.unwrap().path());
-    let finished = folders.filter(|folder| folder.join("record.json").exists()).map(|folder| {
-        let mut record: Value = serde_json::from_slice(&fs::read(folder.join("record.json")).unwrap()).unwrap();
-        record.as_object_mut().unwrap().remove("measured");
-        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-        (name, (record, fs::read(folder.join("v.safetensors")).unwrap()))
-    });
-    finished.collect()
-}
 
 const GRID: &str = r#"
 about = "a grid"
@@ -419,11 +358,11 @@ fn what_cannot_be_run_is_explained(#[case] options: &[&str], #[case] message: &s
 }
 
 #[test]
-fn every_preset_has_runs_at_both_scales() {
+fn every_preset_has_runs_at_every_scale() {
     let (lab, network) = (Lab::paper(), BertConfig::new(768, 12, 12));
     for Preset { name, text } in lab.presets() {
-        assert!(text.lines().count() <= 26, "{name} is short");
-        for scale in [Scale::Quick, Scale::Paper] {
+        assert!(text.lines().count() <= 52, "{name} is short");
+        for scale in Scale::ALL {
             // Suites depend on the data that is there: a task of each stands for them.
             let backbone = Map::from_iter([("backbone".to_owned(), json!("bert-base-uncased"))]);
             let suite = Map::from_iter([(
@@ -440,6 +379,11 @@ fn every_preset_has_runs_at_both_scales() {
             assert!(!grid.runs.is_empty() && !experiment.about.is_empty() && experiment.preset, "{name}");
             match name.as_str() {
                 "fig4" if scale == Scale::Paper => assert_eq!(grid.runs.len(), 2 * 3 * 3 * (10 + 12 + 3)),
+                "fig4" if scale == Scale::Desk => {
+                    assert_eq!(grid.runs.len(), 2 * 3 * (4 + 3 + 3));
+                    let limits = |task: &str| grid.runs.iter().filter(|run| run.task == task).map(|run| run.limit).max();
+                    assert_eq!((limits("mnli"), limits("cola")), (Some(Some(2500)), Some(None)), "CoLA is whole");
+                }
                 "variants" => {
                     let mut adapters: Vec<_> = grid.runs.iter().map(|run| format!("{:?}", run.own)).collect();
                     adapters.sort();
@@ -459,6 +403,70 @@ fn every_preset_has_runs_at_both_scales() {
             }
         }
     }
+}
+
+/// Stage 2 of the desk adds to stage 1: nothing of it is run again.
+#[test]
+fn the_wide_scale_holds_every_run_of_the_desk() {
+    let (lab, network) = (Lab::paper(), BertConfig::new(384, 12, 12));
+    for Preset { name, text } in lab.presets() {
+        let task = json!(if text.contains("\"additional\"") { "sms-spam" } else { "rte" });
+        let task = Map::from_iter([("task".to_owned(), task)]);
+        let above: Vec<&Map<_, _>> = if text.contains("= \"glue\"") || text.contains("= \"additional\"") { vec![&task] } else { vec![] };
+        let runs = |scale| {
+            let experiment = Experiment::load(&lab, name, scale, Suite::Paper, &above).unwrap();
+            experiment.grid(&lab, &|_| Ok((network.clone(), true)), None).unwrap().runs
+        };
+        let (desk, wide) = (runs(Scale::Desk), runs(Scale::Wide));
+        assert!(desk.iter().all(|run| wide.contains(run)), "{name}");
+    }
+}
+
+#[test]
+fn what_differs_on_a_task_is_said_by_task_and_options_win_over_it() {
+    let lab = Lab::paper();
+    let read = |text: &str, above: &[&Map<String, Value>]| {
+        let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
+        fs::write(file.path(), text).unwrap();
+        let name = file.path().display().to_string();
+        let experiment = Experiment::load(&lab, &name, Scale::Quick, Suite::Paper, above)?;
+        let grid = experiment.grid(&lab, &|_| Ok((BertConfig::new(384, 12, 12), true)), None)?;
+        anyhow::Ok(grid.runs.iter().map(|run| (run.task.clone(), run.limit, run.train.seed)).collect::<Vec<_>>())
+    };
+    let text = "backbone = \"b\"\ntask = [\"mnli\", \"cola\"]\nlimit = 9\nquick.by_task.mnli = { limit = [2, 3] }";
+    let run = |task: &str, limit| (task.to_owned(), Some(limit), 0);
+    assert_eq!(read(text, &[]).unwrap(), [run("mnli", 2), run("mnli", 3), run("cola", 9)]);
+    let above = Map::from_iter([("limit".to_owned(), json!(5))]);
+    assert_eq!(read(text, &[&above]).unwrap(), [run("mnli", 5), run("cola", 5)]);
+    for (wrong, message) in [("by_task.mnlli.limit = 2", "mnli"), ("by_task.mnli.limits = 2", "unknown key `limits`"), ("by_task = 3", "it needs keys")] {
+        let error = format!("{:#}", read(wrong, &[]).unwrap_err());
+        assert!(error.contains(message), "{error}");
+    }
+}
+
+#[test]
+fn an_estimate_counts_what_is_left_and_learns_from_finished_runs() {
+    let place = Place::new(GRID);
+    let estimate = || place.run(&["--runs", "runs", "--dry-run"])["estimate"].clone();
+    let before = estimate();
+    assert!(before["seconds"].as_f64().unwrap() > 0.0, "{before}");
+    assert_eq!((&before["runs"], &before["finished"], &before["speeds_of_runs"]), (&json!(6), &json!(0), &json!(0)));
+    assert_eq!(before["speeds_measured"], 3, "two sizes and one k");
+    assert!(!place.path("runs").exists(), "nothing is kept");
+    place.run(&["--runs", "runs", "--set", "seed=0"]);
+    let half = estimate();
+    assert_eq!((&half["runs"], &half["finished"], &half["speeds_measured"]), (&json!(3), &json!(3), &json!(0)));
+    place.run(&["--runs", "runs"]);
+    assert_eq!((&estimate()["runs"], &estimate()["seconds"]), (&json!(0), &json!(0.0)));
+}
+
+/// A backbone whose shape is known can be planned without its weights, only not timed.
+#[test]
+fn without_weights_there_is_a_plan_and_no_estimate() {
+    let place = Place::new(GRID);
+    let plan = place.run(&["--dry-run", "--backbone", "bert-base-uncased"]);
+    assert_eq!((plan["runs"].as_array().unwrap().len(), &plan["estimate"]), (6, &Value::Null));
+    assert!(plan["no_estimate"].as_str().unwrap().contains("fetch bert-base-uncased"), "{plan}");
 }
 
 #[test]

@@ -193,10 +193,12 @@ impl Spec {
             measured: Measured {
                 training_seconds: 12.0,
                 evaluation_seconds: 1.5,
+                cpu_seconds: Some(27.0),
                 tokens_per_second: 1e4,
                 peak_memory_bytes: Some(900_000_000),
                 resumes: 0,
                 vector_bits: Some(256),
+                threads: Some(2),
             },
         }
     }
@@ -257,6 +259,7 @@ impl Folder {
             about: format!("what {name} shows"),
             kind: "train".to_owned(),
             scale: "quick".to_owned(),
+            backbones: BTreeMap::new(),
             overrides: BTreeMap::new(),
             planned: 0,
             runs: Vec::new(),

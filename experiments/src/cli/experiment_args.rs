@@ -4,15 +4,16 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, builder::RangedU64ValueParser};
+use serde::Serialize;
 
 use super::{
     Session,
     args::{ContextArgs, named},
+    progress::Notes,
 };
 use crate::{
-    device::DeviceName,
     run::{Layers, RunContext},
-    sweep::{PlanOptions, Scale, Suite},
+    sweep::{Estimate, Plan, PlanOptions, Scale, Suite, estimate},
 };
 
 /// How experiments are run, and with what.
@@ -21,8 +22,8 @@ pub struct ExperimentArgs {
     /// Change a key of every run, above file and environment; several values, separated by commas, make a grid
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// How much of each experiment
-    #[arg(long, default_value_t = Scale::Quick, value_parser = named::<Scale>(&["quick", "paper"]))]
+    /// How much of each experiment: a quick look; what two cores do in a night on real data, or in a day; the paper's own grid
+    #[arg(long, default_value_t = Scale::Quick, value_parser = named::<Scale>(&["quick", "desk", "wide", "paper"]))]
     scale: Scale,
     /// Whose tasks: the paper's, or those over the built-in language [default: synthetic on `nano`, else paper]
     #[arg(long, value_parser = named::<Suite>(&["paper", "synthetic"]))]
@@ -32,7 +33,7 @@ pub struct ExperimentArgs {
     /// Processes that run at the same time, each with its share of the cores [default: one for each core for `nano` on a CPU, else 1]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     jobs: Option<usize>,
-    /// Print the runs, and do nothing else
+    /// Print the runs and how long they will take here, and do nothing else
     #[arg(long)]
     pub dry_run: bool,
     /// Print one JSON document
@@ -46,9 +47,9 @@ impl ExperimentArgs {
         self.context.context(Some(runs))
     }
 
-    /// Whether the paper's own grid is asked for.
-    pub fn is_paper_scale(&self) -> bool {
-        self.scale == Scale::Paper
+    /// Whether presets choose their backbones themselves, unless one is named.
+    pub fn presets_name_backbones(&self) -> bool {
+        self.scale != Scale::Quick
     }
 
     /// What experiments are planned for; `backbone` is above everything else that names one.
@@ -61,13 +62,41 @@ impl ExperimentArgs {
         Ok(PlanOptions { scale: self.scale, suite: self.suite, set })
     }
 
+    /// How long `plans` take here, or why that cannot be said.
+    pub fn estimated(&self, plans: &[Plan], context: &RunContext, session: &Session<'_>) -> Estimated {
+        let jobs = self.jobs(plans.iter().find_map(Plan::backbone));
+        match estimate(session.lab, context, plans, jobs, &session.stop, &mut Notes) {
+            Ok(estimate) => Estimated { estimate: Some(estimate), no_estimate: None },
+            Err(error) => Estimated { estimate: None, no_estimate: Some(format!("{error:#}")) },
+        }
+    }
+
     /// Number of processes for runs on `backbone`: a small network does not fill two cores of a CPU, a large one does, and
     /// other devices share out their work themselves.
     pub fn jobs(&self, backbone: Option<&str>) -> usize {
-        let on_cpu = matches!(self.context.devices().names[..], [DeviceName::Flex | DeviceName::Tch]);
-        let small = backbone == Some("nano") && on_cpu;
+        let small = backbone == Some("nano") && self.context.devices().on_cpu();
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         self.jobs.unwrap_or_else(|| if small { cores() } else { 1 })
+    }
+}
+
+/// How long experiments take, as `--dry-run` says it.
+#[derive(Serialize)]
+pub struct Estimated {
+    /// The estimate.
+    pub estimate: Option<Estimate>,
+    /// Why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_estimate: Option<String>,
+}
+
+impl Estimated {
+    /// In a line.
+    pub fn text(&self) -> String {
+        match (&self.estimate, &self.no_estimate) {
+            (Some(estimate), _) => format!("{}\n", estimate.in_words()),
+            (None, why) => format!("no estimate: {}\n", why.as_deref().unwrap_or_default()),
+        }
     }
 }
 

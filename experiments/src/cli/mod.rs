@@ -42,6 +42,7 @@ enum Command {
     Run(Box<run::RunArgs>),
     Reproduce(Box<reproduce::ReproduceArgs>),
     Report(report::ReportArgs),
+    Runs(runs::RunsArgs),
     /// Take runs from standard input (`run --jobs` starts this)
     #[command(hide = true)]
     Work,
@@ -117,6 +118,7 @@ fn parsed(lab: &Lab, matches: &clap::ArgMatches) -> Result<()> {
         Command::Run(args) => run::run(&args, &session),
         Command::Reproduce(args) => reproduce::run(&args, &session),
         Command::Report(args) => report::run(&args, &session),
+        Command::Runs(args) => runs::run(&args),
         Command::Work => {
             ctrl_c::request_stop(&session.stop);
             let orders = io::BufReader::new(io::stdin());

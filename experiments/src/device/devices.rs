@@ -34,6 +34,11 @@ impl Devices {
         kinds.join(",")
     }
 
+    /// Whether it is the processor alone that computes.
+    pub fn on_cpu(&self) -> bool {
+        matches!(self.names[..], [DeviceName::Flex | DeviceName::Tch])
+    }
+
     /// Opens all devices.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What the system says of memory, where it does.
+//! What the system says of memory and processor, where it does.
 
 use std::fs;
 
@@ -43,6 +43,32 @@ pub fn vector_bits() -> Option<usize> {
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     {
         None
+    }
+}
+
+/// Processor time of this process, counted over all its threads.
+#[derive(Clone, Copy, Debug)]
+pub struct CpuClock(Option<f64>);
+
+impl CpuClock {
+    /// Counts from now on.
+    pub fn start() -> Self {
+        #[cfg(unix)]
+        {
+            let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+            Self(Some(time.tv_sec as f64 + time.tv_nsec as f64 / 1e9))
+        }
+        #[cfg(not(unix))]
+        Self(None)
+    }
+
+    /// Adds the seconds since it was asked last to `sum`, where the system tells.
+    pub fn add_to(&mut self, sum: &mut Option<f64>) {
+        let now = Self::start();
+        if let (Some(before), Some(now)) = (self.0, now.0) {
+            *sum.get_or_insert_default() += now - before;
+        }
+        *self = now;
     }
 }
 

@@ -10,6 +10,6 @@ mod precision;
 pub use devices::Devices;
 pub use guard::{DeviceFailed, guard, guard_on, panic_text};
 pub use list::{DeviceKind, FoundDevice, device_kinds};
-pub use memory::{retain_freed_memory, vector_bits};
+pub use memory::{CpuClock, retain_freed_memory, vector_bits};
 pub use name::{DeviceError, DeviceName, cpu};
 pub use precision::{Precision, UnknownPrecision};

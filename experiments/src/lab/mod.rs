@@ -187,7 +187,7 @@ impl Lab {
             .chain(optimizers.clone())
             .flat_map(|(name, keys)| keys.into_iter().map(move |(key, _)| (name, key)).collect::<Vec<_>>())
         {
-            let clashes = general.contains(&key.as_str()) || RESERVED.contains(&key.as_str());
+            let clashes = [&RESERVED[..], &PARTS].concat().contains(&key.as_str()) || general.contains(&key.as_str());
             ensure!(
                 !clashes,
                 "the key `{key}` of `{name}` means something else already; call the field something else"
@@ -307,8 +307,10 @@ impl Lab {
 }
 
 /// Names with a meaning of their own in experiment files, records or the environment.
-const RESERVED: [&str; 10] =
-    ["files", "about", "kind", "series", "quick", "synthetic", "data", "cache", "device", "pip"];
+const RESERVED: [&str; 10] = ["files", "about", "kind", "series", "by_task", "data", "cache", "device", "pip", "npm"];
+
+/// The parts of an experiment file that apply at some scales only, in the order in which a later one wins.
+pub(crate) const PARTS: [&str; 4] = ["quick", "synthetic", "desk", "wide"];
 
 /// A key of a method or an optimiser.
 #[derive(Clone, Debug, Default)]

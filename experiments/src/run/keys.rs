@@ -6,7 +6,7 @@ use config::{Config, File, FileFormat};
 use serde_json::Value;
 use tasks::nearest;
 
-use crate::lab::{Keys, Lab};
+use crate::lab::{Keys, Lab, PARTS};
 
 /// Keys of every run, as help shows them.
 pub const RUN_KEYS: &[Key] = &[
@@ -102,7 +102,7 @@ pub fn general_keys() -> Vec<&'static str> {
 const PREFIX: &str = "ADAPTER_LAB_";
 
 /// Variables that are options of commands, not of runs.
-const NOT_OF_RUNS: [&str; 4] = ["DATA", "CACHE", "DEVICE", "PIP"];
+const NOT_OF_RUNS: [&str; 5] = ["DATA", "CACHE", "DEVICE", "PIP", "NPM"];
 
 /// Reads layers of keys for a lab, which knows what keys there are.
 #[derive(Clone, Copy)]
@@ -207,7 +207,7 @@ impl<'a> Layers<'a> {
         }
         known.sort_unstable();
         // Parts of a file, which are no keys of a run.
-        let parts = ["about", "kind", "series", "quick", "synthetic"];
+        let parts = ["about", "kind", "series"].into_iter().chain(PARTS);
         match nearest(key, known.iter().copied().chain(parts)) {
             Some(nearest) => bail!("{place}: unknown key `{key}`; did you mean `{nearest}`?"),
             None => bail!("{place}: unknown key `{key}`; known are {}", known.join(", ")),

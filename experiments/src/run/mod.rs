@@ -6,6 +6,7 @@ mod data;
 mod keys;
 mod resolve;
 mod runner;
+mod speed;
 mod step_log;
 mod store;
 
@@ -16,6 +17,9 @@ pub(crate) use keys::merge;
 pub use keys::{FILE_KEYS, Layers, RUN_KEYS, general_keys};
 pub use resolve::{effective_keys, foreign_keys, resolve};
 pub use runner::{FinishedRun, Runner};
+pub use speed::{Speed, Workload};
 pub use step_log::{StepLine, StepLog};
 pub(crate) use store::BUSY_PAUSE;
-pub use store::{OpenRun, Origin, RunManifest, RunStore, StoredRun, kept_evaluation, write_json};
+pub use store::{
+    Imported, OpenRun, Origin, RunManifest, RunStore, StoredRun, differences, kept_evaluation, write_json,
+};

@@ -1,6 +1,6 @@
 //! One run, from its configuration to its record.
 
-use std::{collections::BTreeMap, rc::Rc};
+use std::{collections::BTreeMap, rc::Rc, time::Instant};
 
 use adapter_core::{Init, TaskFile, TaskInfo};
 use analysis::{Examples, Measured, Network, Params, RunRecord, SCHEMA, Status};
@@ -17,9 +17,9 @@ use super::{
     store::{DTYPE, Origin, run_id},
 };
 use crate::{
-    device::{Precision, guard_on, vector_bits},
-    lab::{Inference, Lab},
-    train::{Checkpoint, CheckpointPolicy, RunError, Step, Stop, Training, TrainingData, Watch},
+    device::{CpuClock, Devices, Precision, guard_on, vector_bits},
+    lab::{AnyMethod, AnyModel, Inference, Lab},
+    train::{Checkpoint, CheckpointPolicy, Optimizer, RunError, Silent, Step, Stop, Training, TrainingData, Watch},
 };
 
 /// Runs configurations one after the other; what two of them share is loaded once.
@@ -77,6 +77,11 @@ impl<'a> Runner<'a> {
         &self.devices[0]
     }
 
+    /// What it computes on.
+    pub fn devices(&self) -> &Devices {
+        &self.context.devices
+    }
+
     /// How precisely it computes.
     pub fn precision(&self) -> Precision {
         self.context.devices.precision
@@ -100,6 +105,14 @@ impl<'a> Runner<'a> {
                 Ok(backbone)
             }
         }
+    }
+
+    /// The shape of the backbone called `name`.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn shape(&self, name: &str) -> Result<BertConfig> {
+        Ok(self.context.backbone_shape(name)?.0)
     }
 
     /// The data of a task.
@@ -142,32 +155,40 @@ impl<'a> Runner<'a> {
     pub fn run(&mut self, config: &RunConfig, watch: &mut dyn Watch) -> Result<FinishedRun, RunError> {
         guard_on(&self.context.devices.names.clone(), || {
             let backbone = self.backbone(&config.backbone, watch)?;
-            self.start(&backbone, config, watch)
+            self.start(&backbone, config, false, watch)
         })
     }
 
-    /// [`run`](Self::run) on a backbone that is loaded already.
+    /// [`run`](Self::run) on a backbone that is loaded already. A finished run whose trained tensors are not here is run again.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// As [`run`](Self::run); or if a run that is run again does not come out as its record says.
     pub fn run_on(
         &mut self,
         backbone: &Backbone,
         config: &RunConfig,
         watch: &mut dyn Watch,
     ) -> Result<FinishedRun, RunError> {
-        guard_on(&self.context.devices.names.clone(), || self.start(backbone, config, watch))
+        guard_on(&self.context.devices.names.clone(), || self.start(backbone, config, true, watch))
     }
 
     fn start(
         &mut self,
         backbone: &Backbone,
         config: &RunConfig,
+        needs_trained: bool,
         watch: &mut dyn Watch,
     ) -> Result<FinishedRun, RunError> {
         let data = self.data(&config.task, &config.files, watch)?;
-        let manifest = RunManifest {
-            config: config.clone().for_data(&data, backbone),
+        let manifest = self.manifest(config, &data, backbone)?;
+        let id = run_id(&manifest.config.keys()?, &manifest.fingerprints)?;
+        self.continue_run(&id, manifest, &data, backbone, needs_trained, watch)
+    }
+
+    /// Everything that decides a run, and where it was found.
+    pub(super) fn manifest(&self, config: &RunConfig, data: &TaskData, backbone: &Backbone) -> Result<RunManifest> {
+        Ok(RunManifest {
+            config: config.clone().for_data(data, backbone),
             origin: Origin {
                 backbone: config.backbone.clone(),
                 task: config.task.clone(),
@@ -175,11 +196,9 @@ impl<'a> Runner<'a> {
                 data_dir: self.context.data_dir.clone(),
             }
             .absolute(),
-            fingerprints: self.fingerprints(&data, backbone, self.precision())?,
+            fingerprints: self.fingerprints(data, backbone, self.precision())?,
             moves: Vec::new(),
-        };
-        let id = run_id(&manifest.config.keys()?, &manifest.fingerprints)?;
-        self.continue_run(&id, manifest, &data, backbone, watch)
+        })
     }
 
     /// Continues the run `id` of the store, on whatever device it was started. `moved` changes where its backbone and data are
@@ -213,7 +232,7 @@ impl<'a> Runner<'a> {
                 let same = name == DEVICE || now == then;
                 ensure_run(same, || format!("run {id} was started with another {name}: {then}, now {now}"))?;
             }
-            self.continue_run(id, manifest, &data, &backbone, watch)
+            self.continue_run(id, manifest, &data, &backbone, false, watch)
         });
         self.context = before;
         ended
@@ -226,9 +245,10 @@ impl<'a> Runner<'a> {
         manifest: RunManifest,
         data: &TaskData,
         backbone: &Backbone,
+        needs_trained: bool,
         watch: &mut dyn Watch,
     ) -> Result<FinishedRun, RunError> {
-        let open = match self.store.as_ref().map(|store| store.open(id)).transpose()? {
+        let open = match self.store.as_ref().map(|store| store.open(id, needs_trained)).transpose()? {
             Some(StoredRun::Finished(record)) => {
                 return Ok(FinishedRun { record: *record, was_finished: true, file: None });
             }
@@ -243,42 +263,12 @@ impl<'a> Runner<'a> {
         };
         let precision = manifest.precision()?;
         let RunManifest { config, origin, fingerprints, moves } = manifest;
-        let (method, optimizer) = (config.method(self.lab)?, config.configure_optimizer(self.lab)?);
-        let shared = self.devices.len() == 1 || !method.needs_whole_batches();
-        ensure_run(shared, || format!("`{}` needs whole batches: use one device", config.tuning))?;
-
-        let cache = self.context.token_cache();
-        let mut prepared = PreparedData::new(data, &config, backbone, &cache, &self.lab.metrics)?;
-        let metric = self.metric(&config, &prepared)?;
+        let ready = self.prepare(&config, &origin, data, backbone, precision)?;
+        let Ready { method, model, prepared, .. } = &ready;
+        let count = model.count();
         if let Some(limit) = config.limit_validation {
             watch.note(&format!("scores are those of {limit} validation examples"));
         }
-
-        // w is shared; v is new, and only v is trained.
-        let devices: Vec<Device> = self.devices.iter().map(|device| device.clone().autodiff()).collect();
-        let init = Init::new(config.train.seed);
-        let head_kind = self.head(&config, prepared.kind)?;
-        let head = Head::new(backbone.config.hidden_size, prepared.outputs, head_kind, init, &devices[0]);
-        let head = head.with_dropout(config.head_dropout);
-        let model = method.build(backbone.bert.clone().train(), head, init, &devices[0])?.in_precision(precision);
-        let count = model.count();
-        if config.cache_prefix {
-            prepared = prepared.with_prefix(&*model, &config, &backbone.config, self.device())?;
-        }
-        let info = TaskInfo {
-            task: prepared.task.clone(),
-            kind: prepared.kind.to_string(),
-            labels: prepared.labels.clone(),
-            pairs: prepared.pairs,
-            head: model.head().kind().name().to_owned(),
-            max_length: config.max_length,
-            method: method.info(),
-            backbone: backbone.id(),
-            origin: match serde_json::to_value(&origin).context("the run's origin")? {
-                Value::Object(origin) => origin,
-                _ => serde_json::Map::new(),
-            },
-        };
         if done > 0 {
             watch.note(&format!("run {id} continues after step {done}"));
         }
@@ -292,22 +282,13 @@ impl<'a> Runner<'a> {
         };
         (checkpoints.resume, checkpoints.stop) = (resume, Some(&self.stop));
         let training = Training {
-            info: &info,
-            data: TrainingData {
-                train: &prepared.train,
-                validation: &prepared.validation,
-                metric: &metric,
-                network: &backbone.config,
-            },
-            config: &config.train,
-            optimizer: &*optimizer,
-            devices: &devices,
-            precision,
             probe_every: probes.then_some(PROBE_EVERY),
+            ..ready.training(&config, &backbone.config, precision)
         };
-        let trained = model.train(&training, checkpoints, &mut Watchers { watch, log })?;
+        let mut trained = model.train(&training, checkpoints, &mut Watchers { watch, log })?;
 
         // Scores of the model that is kept, on whatever was not looked at in training.
+        let (started, mut cpu) = (Instant::now(), CpuClock::start());
         let (mut test, mut extra) = (BTreeMap::new(), BTreeMap::new());
         if let Some(file) = &trained.file {
             let model = self.lab.load(backbone, file.clone(), self.device())?.in_precision(precision);
@@ -320,6 +301,8 @@ impl<'a> Runner<'a> {
                 extra.insert(name.clone(), model.evaluate(set, how)?);
             }
         }
+        trained.measured.evaluation_seconds += started.elapsed().as_secs_f64();
+        cpu.add_to(&mut trained.measured.cpu_seconds);
         let record = RunRecord {
             schema: SCHEMA,
             id: id.to_owned(),
@@ -359,12 +342,75 @@ impl<'a> Runner<'a> {
                 heads: backbone.config.num_attention_heads,
                 intermediate: backbone.config.intermediate_size,
             },
-            measured: Measured { vector_bits: vector_bits(), ..trained.measured },
+            measured: Measured {
+                vector_bits: vector_bits(),
+                threads: self.context.devices.on_cpu().then(rayon::current_num_threads),
+                ..trained.measured
+            },
         };
         if let Some(open) = open {
             open.finish(&record, trained.file.as_ref())?;
         }
         Ok(FinishedRun { record, was_finished: false, file: trained.file })
+    }
+
+    /// What a run takes of its task's data.
+    pub(super) fn tokenise(&self, config: &RunConfig, data: &TaskData, backbone: &Backbone) -> Result<PreparedData> {
+        PreparedData::new(data, config, backbone, &self.context.token_cache(), &self.lab.metrics)
+    }
+
+    /// The record of `config`, if it is finished.
+    ///
+    /// # Errors
+    /// If data or backbone cannot be used, or the record cannot.
+    pub fn finished(&mut self, config: &RunConfig) -> Result<Option<RunRecord>> {
+        let Some(store) = self.store.clone() else { return Ok(None) };
+        let backbone = self.backbone(&config.backbone, &mut Silent)?;
+        let data = self.data(&config.task, &config.files, &mut Silent)?;
+        let manifest = self.manifest(config, &data, &backbone)?;
+        store.finished(&run_id(&manifest.config.keys()?, &manifest.fingerprints)?)
+    }
+
+    /// Makes a run's data and its untrained model.
+    pub(super) fn prepare(
+        &self,
+        config: &RunConfig,
+        origin: &Origin,
+        data: &TaskData,
+        backbone: &Backbone,
+        precision: Precision,
+    ) -> Result<Ready> {
+        let (method, optimizer) = (config.method(self.lab)?, config.configure_optimizer(self.lab)?);
+        let shared = self.devices.len() == 1 || !method.needs_whole_batches();
+        ensure!(shared, "`{}` needs whole batches: use one device", config.tuning);
+        let mut prepared = self.tokenise(config, data, backbone)?;
+        let metric = self.metric(config, &prepared)?;
+
+        // w is shared; v is new, and only v is trained.
+        let devices: Vec<Device> = self.devices.iter().map(|device| device.clone().autodiff()).collect();
+        let init = Init::new(config.train.seed);
+        let head_kind = self.head(config, prepared.kind)?;
+        let head = Head::new(backbone.config.hidden_size, prepared.outputs, head_kind, init, &devices[0]);
+        let head = head.with_dropout(config.head_dropout);
+        let model = method.build(backbone.bert.clone().train(), head, init, &devices[0])?.in_precision(precision);
+        if config.cache_prefix {
+            prepared = prepared.with_prefix(&*model, config, &backbone.config, self.device())?;
+        }
+        let info = TaskInfo {
+            task: prepared.task.clone(),
+            kind: prepared.kind.to_string(),
+            labels: prepared.labels.clone(),
+            pairs: prepared.pairs,
+            head: model.head().kind().name().to_owned(),
+            max_length: config.max_length,
+            method: method.info(),
+            backbone: backbone.id(),
+            origin: match serde_json::to_value(origin).context("the run's origin")? {
+                Value::Object(origin) => origin,
+                _ => serde_json::Map::new(),
+            },
+        };
+        Ok(Ready { method, optimizer, prepared, metric, devices, model, info })
     }
 
     /// The metric that a run chooses by.
@@ -430,6 +476,38 @@ impl<'a> Runner<'a> {
             fingerprints.insert(DTYPE.to_owned(), precision.to_string());
         }
         Ok(fingerprints)
+    }
+}
+
+/// A run that can begin: its data, and its model as it starts.
+pub(super) struct Ready {
+    method: Box<dyn AnyMethod>,
+    optimizer: Box<dyn Optimizer>,
+    pub(super) prepared: PreparedData,
+    metric: String,
+    devices: Vec<Device>,
+    pub(super) model: Box<dyn AnyModel>,
+    info: TaskInfo,
+}
+
+impl Ready {
+    /// What its model is trained with; nothing is probed.
+    pub(super) fn training<'r>(
+        &'r self,
+        config: &'r RunConfig,
+        network: &'r BertConfig,
+        precision: Precision,
+    ) -> Training<'r> {
+        let (train, validation) = (&self.prepared.train, &self.prepared.validation);
+        Training {
+            info: &self.info,
+            data: TrainingData { train, validation, metric: &self.metric, network },
+            config: &config.train,
+            optimizer: &*self.optimizer,
+            devices: &self.devices,
+            precision,
+            probe_every: None,
+        }
     }
 }
 

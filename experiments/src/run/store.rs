@@ -97,7 +97,18 @@ pub enum StoredRun {
 pub struct OpenRun {
     id: String,
     folder: PathBuf,
+    /// Its record, if only its trained tensors are missing.
+    known: Option<RunRecord>,
     _lock: fs::File,
+}
+
+/// What became of the documents of an export.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Imported {
+    /// Written.
+    pub new: usize,
+    /// There before, and left alone.
+    pub already_there: usize,
 }
 
 impl RunStore {
@@ -119,6 +130,48 @@ impl RunStore {
         Ok(TaskFile::read(&self.folder.join(id).join(folder::PARAMETERS))?)
     }
 
+    /// The record of a run, if it is finished.
+    ///
+    /// # Errors
+    /// If there is one that cannot be used.
+    pub fn finished(&self, id: &str) -> Result<Option<RunRecord>> {
+        read_record(&self.folder.join(id), id)
+    }
+
+    /// Whether the trained tensors of a run are here. Records that were imported have none.
+    pub fn has_trained(&self, id: &str) -> bool {
+        self.folder.join(id).join(folder::PARAMETERS).is_file()
+    }
+
+    /// Takes the records of an export for those of runs that were finished here. What is here already stays as it is.
+    ///
+    /// # Errors
+    /// If the export cannot be read or holds a record that is not what it says; nothing is written then. Or if a file cannot be
+    /// written.
+    pub fn import(&self, export: &Path) -> Result<Imported> {
+        let documents = analysis::documents(export).with_context(|| format!("cannot read {}", export.display()))?;
+        for (file, bytes) in &documents {
+            if let Some((id, folder::RECORD)) = file.split_once('/') {
+                parse_record(bytes, id, &format!("{}, {file}", export.display()))?;
+            }
+        }
+        let mut imported = Imported::default();
+        // Experiments last: they name runs.
+        let last = |file: &str| file.starts_with(folder::EXPERIMENTS);
+        let (experiments, others): (Vec<_>, Vec<_>) = documents.iter().partition(|(file, _)| last(file));
+        for (file, bytes) in others.into_iter().chain(experiments) {
+            let path = self.folder.join(file);
+            if path.exists() {
+                imported.already_there += 1;
+                continue;
+            }
+            let document: serde_json::Value = serde_json::from_slice(bytes)?;
+            write_json(&path, &document)?;
+            imported.new += 1;
+        }
+        Ok(imported)
+    }
+
     /// How a run was started.
     ///
     /// # Errors
@@ -129,13 +182,15 @@ impl RunStore {
         read_manifest(&path, id)
     }
 
-    /// Finds a run by its id and locks it, unless it is finished.
+    /// Finds a run by its id and locks it, unless it is finished. If its trained tensors are `needed` and not here, it is run again.
     ///
     /// # Errors
     /// If another process runs it, its record cannot be used, or the folder cannot be written.
-    pub fn open(&self, id: &str) -> Result<StoredRun, RunError> {
+    pub fn open(&self, id: &str, needed: bool) -> Result<StoredRun, RunError> {
         let run = self.folder.join(id);
-        if let (Some(record), false) = (read_record(&run, id)?, run.join(folder::CHECKPOINT).exists()) {
+        let is_whole = |record: &RunRecord| !needed || record.status == Status::Diverged || self.has_trained(id);
+        let record = read_record(&run, id)?;
+        if let (Some(record), false) = (record.filter(is_whole), run.join(folder::CHECKPOINT).exists()) {
             return Ok(StoredRun::Finished(Box::new(record)));
         }
         fs::create_dir_all(&run).with_context(|| format!("cannot make {}", run.display()))?;
@@ -148,15 +203,18 @@ impl RunStore {
                 return Err(anyhow::Error::new(error).context(format!("cannot lock {}", path.display())).into());
             }
         }
-        let open = OpenRun { id: id.to_owned(), folder: run, _lock: lock };
+        let mut open = OpenRun { id: id.to_owned(), folder: run, known: None, _lock: lock };
         open.sweep();
         // Another process may have finished between our look and our lock.
         match read_record(&open.folder, id)? {
-            Some(record) => {
+            Some(record) if is_whole(&record) => {
                 open.forget_checkpoint();
                 Ok(StoredRun::Finished(Box::new(record)))
             }
-            None => Ok(StoredRun::Open(open)),
+            known => {
+                open.known = known;
+                Ok(StoredRun::Open(open))
+            }
         }
     }
 }
@@ -198,24 +256,41 @@ pub fn run_id(config: &Keys, fingerprints: &BTreeMap<String, String>) -> Result<
     Ok(blake3::hash(&identity).to_hex()[..16].to_owned())
 }
 
+/// The fields in which two records of a run differ, what was measured aside.
+///
+/// # Errors
+/// If one has no written form.
+pub fn differences(one: &RunRecord, other: &RunRecord) -> Result<Vec<String>> {
+    let fields = |record: &RunRecord| serde_json::to_value(record).map(|value| value.as_object().cloned());
+    let (one, other) = (fields(one)?.unwrap_or_default(), fields(other)?.unwrap_or_default());
+    let mut names: Vec<&String> = one.keys().chain(other.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let differs = |name: &&String| *name != "measured" && *name != "software" && one.get(*name) != other.get(*name);
+    Ok(names.into_iter().filter(differs).cloned().collect())
+}
+
 fn read_record(run: &Path, id: &str) -> Result<Option<RunRecord>> {
     let path = run.join(folder::RECORD);
     if !path.is_file() {
         return Ok(None);
     }
-    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let hint =
-        || format!("{}: not a record this program can read; move the folder away to run it anew", path.display());
-    let schema = serde_json::from_str::<serde_json::Value>(&text).with_context(hint)?["schema"].as_u64();
-    ensure!(schema == Some(u64::from(SCHEMA)), "{}: schema {schema:?}, this program reads {SCHEMA}", path.display());
-    let record: RunRecord = serde_json::from_str(&text).with_context(hint)?;
+    let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let record = parse_record(&bytes, id, &path.display().to_string());
+    record.map(Some).context("move the folder away to run it anew")
+}
+
+/// The record of the run `id`, which stands in `place`.
+fn parse_record(bytes: &[u8], id: &str, place: &str) -> Result<RunRecord> {
+    let hint = || format!("{place}: not a record this program can read");
+    let schema = serde_json::from_slice::<serde_json::Value>(bytes).with_context(hint)?["schema"].as_u64();
+    ensure!(schema == Some(u64::from(SCHEMA)), "{place}: schema {schema:?}, this program reads {SCHEMA}");
+    let record: RunRecord = serde_json::from_slice(bytes).with_context(hint)?;
     let scored = record.last.as_ref().is_some_and(|last| last.validation.contains_key(&last.metric));
-    let whole = scored || record.status == Status::Diverged;
-    ensure!(whole, "{}: it has no score; move the folder away to run it anew", path.display());
+    ensure!(scored || record.status == Status::Diverged, "{place}: it has no score");
     let found = run_id(&record.config, &record.fingerprints)?;
-    let same = record.id == id && found == id;
-    ensure!(same, "{}: this is a record of run {found}, not of {id}; move the folder away", path.display());
-    Ok(Some(record))
+    ensure!(record.id == id && found == id, "{place}: this is a record of run {found}, not of {id}");
+    Ok(record)
 }
 
 impl OpenRun {
@@ -273,6 +348,11 @@ impl OpenRun {
     /// # Errors
     /// If a file cannot be written; the run can then continue.
     pub fn finish(self, record: &RunRecord, file: Option<&TaskFile>) -> Result<()> {
+        if let Some(known) = &self.known {
+            let (id, found) = (&self.id, differences(known, record)?);
+            // The last bits may differ on another processor; whoever asked for the tensors must know.
+            ensure!(found.is_empty(), "run {id} does not come out as its record says: {} differ", found.join(", "));
+        }
         if let Some(file) = file {
             file.write(&self.folder.join(folder::PARAMETERS))?;
         }

@@ -1,6 +1,6 @@
 //! An experiment: a short file that stands for a grid of runs.
 
-use std::{fmt, path::Path, str::FromStr};
+use std::{collections::BTreeMap, fmt, path::Path, str::FromStr};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use tasks::nearest;
 
 use crate::{
-    lab::{Keys, Lab},
+    lab::{Keys, Lab, PARTS},
     run::Layers,
 };
 
@@ -19,8 +19,28 @@ pub enum Scale {
     /// A small grid on part of the data, to see the shape of a result.
     #[default]
     Quick,
+    /// Real data on a small real BERT, with three seeds wherever a verdict rests on them: a night on two cores.
+    Desk,
+    /// The runs of `Desk` and as many again: more sizes, layers and settings.
+    Wide,
     /// The paper's grid.
     Paper,
+}
+
+impl Scale {
+    /// Every scale, the smallest first.
+    pub const ALL: [Scale; 4] = [Scale::Quick, Scale::Desk, Scale::Wide, Scale::Paper];
+
+    /// The parts of an experiment's file that apply at this scale, the lowest first.
+    fn parts(self, suite: Suite) -> &'static [&'static str] {
+        match (self, suite) {
+            (Scale::Quick, Suite::Paper) => &["quick"],
+            (Scale::Quick, Suite::Synthetic) => &["quick", "synthetic"],
+            (Scale::Desk, _) => &["desk"],
+            (Scale::Wide, _) => &["desk", "wide"],
+            (Scale::Paper, _) => &[],
+        }
+    }
 }
 
 /// Which tasks an experiment is about.
@@ -74,7 +94,7 @@ macro_rules! named {
         }
     };
 }
-named!(Scale, Scale::Quick, Scale::Paper);
+named!(Scale, Scale::Quick, Scale::Desk, Scale::Wide, Scale::Paper);
 named!(Suite, Suite::Paper, Suite::Synthetic);
 named!(ExperimentKind, ExperimentKind::Train, ExperimentKind::Ablate, ExperimentKind::Stream);
 
@@ -88,15 +108,21 @@ struct ExperimentFile {
     /// What differs between the methods that are compared.
     #[serde(default)]
     series: Vec<Keys>,
-    /// What differs at quick scale; a series can have its own.
-    #[serde(default)]
-    quick: Keys,
-    /// What differs on synthetic tasks at quick scale; a series can have its own.
-    #[serde(default)]
-    synthetic: Keys,
-    /// What all have in common.
+    /// What all have in common, and the parts of some scales. A series can have parts of its own.
     #[serde(flatten)]
     keys: Keys,
+}
+
+/// Keys, and what differs on some tasks.
+type Layer = (Keys, BTreeMap<String, Keys>);
+
+/// Takes a part out of `keys`.
+fn take(keys: &mut Keys, part: &str) -> Result<Option<Keys>> {
+    match keys.remove(part) {
+        Some(Value::Object(own)) => Ok(Some(own)),
+        Some(other) => bail!("{part} = {other}: it needs keys"),
+        None => Ok(None),
+    }
 }
 
 /// An experiment, its layers merged.
@@ -112,9 +138,21 @@ pub struct Experiment {
     pub kind: ExperimentKind,
     /// Which tasks it is about.
     pub suite: Suite,
-    /// Keys by series; a list is a grid.
-    pub(super) series: Vec<Keys>,
+    /// What differs between the methods that are compared.
+    pub(super) series: Vec<Series>,
 }
+
+/// A series of an experiment, its layers merged.
+#[derive(Clone, Debug)]
+pub(super) struct Series {
+    /// Its keys; a list is a grid.
+    pub keys: Keys,
+    /// What differs on some tasks.
+    pub by_task: BTreeMap<String, Keys>,
+}
+
+/// The part of an experiment file, or of one of its parts, that says what differs on some tasks.
+const BY_TASK: &str = "by_task";
 
 impl Experiment {
     /// Reads a preset, or a file of the same form. `above` are the layers above it, the lowest first.
@@ -147,23 +185,41 @@ impl Experiment {
     fn parse(lab: &Lab, text: &str, name: &str, scale: Scale, suite: Suite, above: &[&Keys]) -> Result<Self> {
         let file: ExperimentFile = serde_json::from_value(Value::Object(Layers::parse(text)?))?;
         let layers = Layers::new(lab);
-        let (is_quick, is_synthetic) = (scale == Scale::Quick, scale == Scale::Quick && suite == Suite::Synthetic);
-        let only = |applies: bool, keys: Keys| if applies { keys } else { Keys::new() };
-        let (quick, synthetic) = (only(is_quick, file.quick), only(is_synthetic, file.synthetic));
         let check = |keys: &Keys| keys.iter().try_for_each(|(key, value)| layers.check(key, value, "the file"));
-        [&file.keys, &quick, &synthetic].into_iter().try_for_each(check)?;
+        // A layer, and what it says of some tasks.
+        let by_task = |mut keys: Keys| -> Result<Layer> {
+            let mut by_task = BTreeMap::new();
+            for (task, own) in take(&mut keys, BY_TASK)?.unwrap_or_default() {
+                let Value::Object(own) = own else { bail!("{BY_TASK}.{task} = {own}: it needs keys") };
+                check(&own)?;
+                by_task.insert(lab.tasks.find(&task)?.name.clone(), own);
+            }
+            check(&keys)?;
+            Ok((keys, by_task))
+        };
+        // What is said, and above it what some scales say; all is checked, whichever of it applies.
+        let divided = |mut keys: Keys| -> Result<Vec<Layer>> {
+            let mut applying = Vec::new();
+            for part in PARTS {
+                let own = take(&mut keys, part)?.map(by_task).transpose()?;
+                applying.extend(own.filter(|_| scale.parts(suite).contains(&part)));
+            }
+            applying.insert(0, by_task(keys)?);
+            Ok(applying)
+        };
+        let common = divided(file.keys)?;
         let series = if file.series.is_empty() { vec![Keys::new()] } else { file.series };
-        let series = series.into_iter().map(|mut own| {
-            let mut part = |part: &str| match own.remove(part) {
-                Some(Value::Object(keys)) => Ok(keys),
-                Some(other) => bail!("{part} = {other}: it needs keys"),
-                None => Ok(Keys::new()),
-            };
-            let (own_quick, own_synthetic) = (only(is_quick, part("quick")?), only(is_synthetic, part("synthetic")?));
-            [&own, &own_quick, &own_synthetic].into_iter().try_for_each(check)?;
-            let mut merged = vec![&file.keys, &quick, &synthetic, &own, &own_quick, &own_synthetic];
-            merged.extend(above);
-            crate::run::merge(&merged)
+        let series = series.into_iter().map(|own| {
+            let own = divided(own)?;
+            let layers: Vec<&Layer> = common.iter().chain(&own).collect();
+            let merged: Vec<&Keys> = layers.iter().map(|(keys, _)| keys).chain(above.iter().copied()).collect();
+            let mut by_task: BTreeMap<String, Keys> = BTreeMap::new();
+            for (task, own) in layers.iter().flat_map(|(_, by_task)| by_task) {
+                by_task.entry(task.clone()).or_default().extend(own.clone());
+            }
+            // What is said from outside holds for every task.
+            by_task.values_mut().for_each(|own| own.retain(|key, _| !above.iter().any(|keys| keys.contains_key(key))));
+            Ok(Series { keys: crate::run::merge(&merged)?, by_task })
         });
         Ok(Self {
             name: name.to_owned(),

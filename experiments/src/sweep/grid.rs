@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use bert_backbone::BertConfig;
 use serde_json::Value;
 
-use super::{Experiment, Suite};
+use super::{Experiment, Suite, experiment::Series};
 use crate::{
     lab::{Keys, Lab},
     run::{RunConfig, resolve},
@@ -35,29 +35,19 @@ impl Experiment {
     /// If a run makes no sense.
     pub fn grid(&self, lab: &Lab, shape: &BackboneShape<'_>, data: Option<&Path>) -> Result<Grid> {
         let mut grid = Grid::default();
-        for keys in &self.series {
+        for Series { keys, by_task } in &self.series {
             let backbone = keys.get("backbone").and_then(Value::as_str);
             let (network, has_pooler) =
                 shape(backbone.context("give --backbone: a name of `list backbones`, or a folder")?)?;
             let network = &network;
-            let mut points = vec![Keys::new()];
-            for (key, value) in keys {
-                let values = match (key.as_str(), value) {
-                    ("task", value) => self.task_names(lab, value, data, &mut grid.missing)?,
-                    // A key that takes a list needs a list of lists to be a grid.
-                    (key, Value::Array(list)) if takes_list(lab, key) && !list.iter().all(Value::is_array) => {
-                        vec![value.clone()]
-                    }
-                    (_, Value::Array(list)) => list.clone(),
-                    (key, Value::String(all)) if all == "all" => all_values(lab, key, keys.get("tuning"), network)?,
-                    (_, value) => vec![value.clone()],
-                };
-                let with = |point: &Keys, value: &Value| {
-                    let mut point = point.clone();
-                    point.insert(key.clone(), value.clone());
-                    point
-                };
-                points = points.iter().flat_map(|point| values.iter().map(move |value| with(point, value))).collect();
+            let mut points = Vec::new();
+            let tasks = keys.get("task").map(|tasks| self.task_names(lab, tasks, data, &mut grid.missing)).transpose()?;
+            for task in tasks.unwrap_or_else(|| vec![Value::Null]) {
+                let mut keys = keys.clone();
+                keys.extend(task.as_str().and_then(|task| by_task.get(task)).cloned().unwrap_or_default());
+                keys.insert("task".to_owned(), task);
+                keys.retain(|_, value| !value.is_null());
+                points.extend(expand(lab, &keys, network)?);
             }
             let (of, mut refused) = (points.len(), Vec::new());
             for mut point in points {
@@ -128,6 +118,29 @@ impl Experiment {
         }
         Ok(names)
     }
+}
+
+/// Every point of a grid: a list stands for its values.
+fn expand(lab: &Lab, keys: &Keys, network: &BertConfig) -> Result<Vec<Keys>> {
+    let mut points = vec![Keys::new()];
+    for (key, value) in keys {
+        let values = match (key.as_str(), value) {
+            // A key that takes a list needs a list of lists to be a grid.
+            (key, Value::Array(list)) if takes_list(lab, key) && !list.iter().all(Value::is_array) => {
+                vec![value.clone()]
+            }
+            (_, Value::Array(list)) => list.clone(),
+            (key, Value::String(all)) if all == "all" => all_values(lab, key, keys.get("tuning"), network)?,
+            (_, value) => vec![value.clone()],
+        };
+        let with = |point: &Keys, value: &Value| {
+            let mut point = point.clone();
+            point.insert(key.clone(), value.clone());
+            point
+        };
+        points = points.iter().flat_map(|point| values.iter().map(move |value| with(point, value))).collect();
+    }
+    Ok(points)
 }
 
 /// Whether a key's value is itself a list.

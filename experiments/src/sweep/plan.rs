@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use analysis::{AblationRecord, ExperimentRecord, FailedRun, RunRecord, SCHEMA, Status, StreamRecord, folder};
 use anyhow::{Context, Result, ensure};
+use bert_backbone::KnownBackbone;
 use serde::{Serialize, Serializer};
 
 use super::{Experiment, ExperimentKind, Grid, RunOutcome, Scale, Suite, Sweep, workers::INTERRUPTED};
@@ -110,6 +111,12 @@ impl Plan {
         Ok(Self { experiment: name, preset, about, kind, scale: options.scale, missing, too_large, overrides, runs })
     }
 
+    /// The backbones of its runs by name, and what should be known of them.
+    fn backbones(&self) -> BTreeMap<String, String> {
+        let note = |name: &str| KnownBackbone::find(name).map_or("", |known| known.note).to_owned();
+        self.runs.iter().map(|run| (run.backbone.clone(), note(&run.backbone))).collect()
+    }
+
     /// The backbone of its runs.
     pub fn backbone(&self) -> Option<&str> {
         self.runs.first().map(|run| run.backbone.as_str())
@@ -192,6 +199,34 @@ impl Failure {
     }
 }
 
+/// The stream of `runs` that was learnt before, if there is one: its first run is ours, and so are the settings of the others,
+/// whose backbones follow from it.
+fn known_stream(runner: &mut Runner<'_>, place: &Path, runs: &[RunConfig]) -> Result<Option<StreamRecord>> {
+    let Some(first) = runs.first() else { return Ok(None) };
+    let Some(record) = runner.finished(first)? else { return Ok(None) };
+    let settings = |mut keys: Keys| {
+        keys.remove("backbone");
+        keys
+    };
+    let store = RunStore::new(place);
+    for file in std::fs::read_dir(place.join(folder::STREAMS)).into_iter().flatten().flatten() {
+        let read = std::fs::read(file.path()).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let Some(known) = read.filter(|known: &StreamRecord| known.schema == SCHEMA) else { continue };
+        if known.stages.len() != runs.len() || known.stages[0].run != record.id {
+            continue;
+        }
+        let mut same = true;
+        for (stage, run) in known.stages.iter().zip(runs) {
+            let stored = store.finished(&stage.run)?.map(|stored| settings(stored.config));
+            same &= stored == Some(settings(run.keys()?));
+        }
+        if same {
+            return Ok(Some(known));
+        }
+    }
+    Ok(None)
+}
+
 impl ExperimentResult {
     /// Removes what was inserted from every span of layers of every run, unless that was done before.
     fn ablate(&mut self, sweep: &Sweep<'_>, runs: &Path, configs: &[RunConfig]) -> Result<()> {
@@ -209,7 +244,8 @@ impl ExperimentResult {
                         none => none.insert(sweep.runner()?),
                     };
                     let backbone = runner.backbone(&config.backbone, &mut Silent)?;
-                    let file = store.trained(&record.id)?;
+                    let run = runner.run_on(&backbone, config, &mut Silent).map_err(|error| error.explained(true))?;
+                    let file = runner.trained(&run)?;
                     let (kind, task) = (file.info.kind.parse()?, file.info.task.clone());
                     let model = runner.lab().load(&backbone, file, runner.device())?;
                     let model = model.in_precision(runner.precision());
@@ -242,6 +278,10 @@ impl ExperimentResult {
         }
         for one in methods {
             let runs: Vec<_> = runs.iter().filter(|run| method(run) == one).cloned().collect();
+            if let Some(known) = known_stream(&mut runner, folder, &runs)? {
+                self.streams.push(known);
+                continue;
+            }
             let lab = sweep.lab;
             match stream(&mut runner, &runs, |config| sweep.watch.run(&format!("{}  ", config.describe(lab)))) {
                 Ok(streamed) => {
@@ -271,6 +311,7 @@ impl ExperimentResult {
             about: self.about.clone(),
             kind: plan.kind.to_string(),
             scale: plan.scale.to_string(),
+            backbones: plan.backbones(),
             planned: plan.runs.len(),
             runs: self.runs.values().map(|record| record.id.clone()).chain(streamed).collect(),
             streams: self.streams.iter().map(|stream| stream.id.clone()).collect(),

@@ -128,8 +128,7 @@ fn run_in_processes(
     runs: &[RunConfig],
     report: &mut Report<'_>,
 ) -> Result<()> {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let threads = (cores / jobs).max(1);
+    let threads = threads_of(jobs);
     let logs = context.runs.as_deref().context("several processes need a folder for their runs")?.join(folder::LOGS);
     fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
     let queue: Mutex<VecDeque<usize>> = Mutex::new((0..runs.len()).collect());
@@ -178,6 +177,15 @@ fn run_in_processes(
             .collect();
         ended.into_iter().collect()
     })
+}
+
+/// Threads of each of so many processes.
+pub(super) fn threads_of(jobs: usize) -> usize {
+    match jobs {
+        // Whoever starts us may have said how many.
+        1 => rayon::current_num_threads(),
+        jobs => (thread::available_parallelism().map_or(1, usize::from) / jobs).max(1),
+    }
 }
 
 pub(super) const INTERRUPTED: &str = "interrupted; run the same command again to continue";

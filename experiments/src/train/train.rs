@@ -16,7 +16,7 @@ use super::{
     gradients::StepBatches,
     replicas::Replicas,
 };
-use crate::device::{Precision, memory};
+use crate::device::{CpuClock, Precision, memory};
 
 /// Everything that a model is trained with.
 #[derive(Clone, Copy)]
@@ -117,6 +117,7 @@ pub fn train<I: Insertion>(
             run.update(&gradients, rate)?;
             let seconds = started.elapsed().as_secs_f64();
             run.state.count(loss, tokens, seconds, plan.steps.div_ceil(POINTS));
+            run.cpu.add_to(&mut run.state.measured.cpu_seconds);
             watch.step(&Step {
                 step: run.state.step,
                 of: plan.steps,
@@ -221,6 +222,7 @@ struct Run<'a, I: Insertion> {
     optimizer: ModuleOptimizer<'a>,
     best: Option<TaskFile>,
     state: TrainState,
+    cpu: CpuClock,
     /// The first device, without gradients.
     device: Device,
 }
@@ -248,7 +250,8 @@ impl<'a, I: Insertion> Run<'a, I> {
         }
         let replicas = Replicas::new(&model, &training.devices[1..]);
         memory::forget_peak();
-        Ok(Self { selection, training, model, replicas, optimizer, best, state, device })
+        let cpu = CpuClock::start();
+        Ok(Self { selection, training, model, replicas, optimizer, best, state, cpu, device })
     }
 
     fn gradients(&self, batches: StepBatches) -> (f64, StepGradients) {
@@ -289,6 +292,7 @@ impl<'a, I: Insertion> Run<'a, I> {
         let Training { config, data, .. } = self.training;
         let batch_size = 2 * config.batch_size;
         let evaluation = evaluate(&mut self.state, epoch, &self.model, data, batch_size, &self.device)?;
+        self.cpu.add_to(&mut self.state.measured.cpu_seconds);
         let is_best = self.state.best.as_ref().is_some_and(|best| best.steps == self.state.step);
         if config.keep == Kept::Best && is_best && evaluation.is_some() {
             self.best = Some(self.file());

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // each test takes what it needs
 
+pub mod place;
+
 use std::{
     fs,
     path::Path,

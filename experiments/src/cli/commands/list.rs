@@ -185,6 +185,7 @@ fn backbones(args: &ListArgs) -> Result<()> {
                 Source::Embedded => "built in".to_owned(),
                 Source::Hub { repository } => format!("hub: {repository}"),
                 Source::Wheel { package, version, .. } => format!("pip: {package}=={version}"),
+                Source::Npm { package, version, .. } => format!("npm: {package}@{version}"),
             },
             note: known.note,
         });

@@ -15,4 +15,5 @@ pub mod pretrain;
 pub mod report;
 pub mod reproduce;
 pub mod run;
+pub mod runs;
 pub mod train;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use analysis::{Recall, RunRecord, Status, StreamRecord};
 use anyhow::{Result, bail, ensure};
 use clap::Args;
+use serde::Serialize;
 
 use super::ablate;
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
         Session,
         args::check_folder,
         ctrl_c::request_stop,
-        experiment_args::ExperimentArgs,
+        experiment_args::{Estimated, ExperimentArgs},
         output::{grouped, print, table},
         progress::SweepProgress,
     },
@@ -45,7 +46,9 @@ pub fn run(args: &RunArgs, session: &Session<'_>) -> Result<()> {
     ensure!(!plan.runs.is_empty(), "experiment `{}` has no runs", plan.experiment);
     let json = args.how.json;
     if args.how.dry_run {
-        return print(&plan, json, || plan_text(&plan, session.lab));
+        let estimated = args.how.estimated(std::slice::from_ref(&plan), &context, session);
+        let planned = Planned { plan: &plan, estimated };
+        return print(&planned, json, || plan_text(&plan, session.lab) + &planned.estimated.text());
     }
     check_folder(&args.runs)?;
     request_stop(&session.stop);
@@ -64,6 +67,15 @@ pub fn run(args: &RunArgs, session: &Session<'_>) -> Result<()> {
         0 => Ok(()),
         failed => bail!("{failed} of {} runs failed; the others are in {}", plan.runs.len(), args.runs.display()),
     }
+}
+
+/// What `--dry-run` prints.
+#[derive(Serialize)]
+struct Planned<'a> {
+    #[serde(flatten)]
+    plan: &'a Plan,
+    #[serde(flatten)]
+    estimated: Estimated,
 }
 
 /// Says what of the experiment is left out.

@@ -1,0 +1,95 @@
+//! Records of many runs in one file: a line for each document of a folder of runs, compressed.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, BufRead, BufReader, Read, Write},
+    path::Path,
+};
+
+use flate2::{Compression, GzBuilder, read::GzDecoder};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{
+    folder::{ABLATION, EXPERIMENTS, RECORD, STREAMS},
+    store::json_files,
+};
+
+/// What the name of an export ends in.
+pub const EXPORT: &str = ".jsonl.gz";
+
+/// A document of a folder of runs.
+#[derive(Serialize, Deserialize)]
+struct Line<'a> {
+    /// Its file, seen from the folder.
+    file: String,
+    #[serde(borrow)]
+    document: &'a RawValue,
+}
+
+/// Writes all records of the folder `runs` into one file, sorted, each on a line of its own: runs, ablations, streams and
+/// experiments. The same records make the same bytes. Returns how many documents there are.
+///
+/// # Errors
+/// If the folder cannot be read, a document is not JSON, or the file cannot be written.
+pub fn export(runs: &Path, to: &Path) -> io::Result<usize> {
+    let mut files: Vec<String> = Vec::new();
+    for entry in fs::read_dir(runs)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let documents = [RECORD, ABLATION].map(|document| format!("{name}/{document}"));
+        files.extend(documents.into_iter().filter(|file| is_document(file) && runs.join(file).is_file()));
+    }
+    for folder in [STREAMS, EXPERIMENTS] {
+        files.extend(json_files(&runs.join(folder)).into_iter().map(|file| format!("{folder}/{file}")));
+    }
+    files.sort();
+    // Neither a name nor a date: the bytes depend on the records alone.
+    let mut packed = GzBuilder::new().write(Vec::new(), Compression::best());
+    for file in &files {
+        let text = fs::read_to_string(runs.join(file))?;
+        let wrong = |error: serde_json::Error| io::Error::new(io::ErrorKind::InvalidData, format!("{file}: {error}"));
+        let document: BTreeMap<String, serde_json::Value> = serde_json::from_str(&text).map_err(wrong)?;
+        let document = serde_json::value::to_raw_value(&document).map_err(wrong)?;
+        let line = serde_json::to_string(&Line { file: file.clone(), document: &document }).map_err(wrong)?;
+        packed.write_all(line.as_bytes())?;
+        packed.write_all(b"\n")?;
+    }
+    let beside = to.with_file_name(format!(".{}.tmp", to.file_name().unwrap_or_default().to_string_lossy()));
+    fs::write(&beside, packed.finish()?)?;
+    fs::rename(&beside, to)?;
+    Ok(files.len())
+}
+
+/// The documents of an export, by their files.
+///
+/// # Errors
+/// If it cannot be read, or a line is not a document of a folder of runs.
+pub fn documents(export: &Path) -> io::Result<BTreeMap<String, Vec<u8>>> {
+    let mut lines = BufReader::new(GzDecoder::new(BufReader::new(fs::File::open(export)?)).take(LARGEST));
+    let (mut documents, mut line, mut number) = (BTreeMap::new(), String::new(), 0);
+    while lines.read_line(&mut line)? > 0 {
+        number += 1;
+        let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, format!("line {number}: {what}"));
+        let Line { file, document } = serde_json::from_str(&line).map_err(|error| wrong(error.to_string()))?;
+        if !is_document(&file) {
+            return Err(wrong(format!("`{file}` is no document of a folder of runs")));
+        }
+        documents.insert(file, document.get().as_bytes().to_vec());
+        line.clear();
+    }
+    Ok(documents)
+}
+
+/// More than this is no export of ours.
+const LARGEST: u64 = 4 << 30;
+
+/// Whether `file` is the name of a document in a folder of runs, and nothing else.
+fn is_document(file: &str) -> bool {
+    let plain = |name: &str| !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0', ':']);
+    match file.split_once('/') {
+        Some((STREAMS | EXPERIMENTS, name)) => plain(name) && name.ends_with(".json"),
+        Some((run, RECORD | ABLATION)) => plain(run),
+        _ => false,
+    }
+}
