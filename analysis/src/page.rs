@@ -25,8 +25,8 @@ type Part<'a> = (&'a Exhibit, &'a Option<Shown>);
 pub struct Page<'a> {
     /// The runs.
     pub store: &'a Store,
-    /// Where they are, seen from the page.
-    pub link: String,
+    /// Where their files are, seen from the page; an export has none.
+    pub link: Option<String>,
     /// Of experiments that drew themselves.
     pub own: Vec<Part<'a>>,
     /// Of the report's own list.
@@ -242,17 +242,23 @@ impl Page<'_> {
         all
     }
 
+    /// The name of a document, with a link to its file where there is one.
+    fn document(&self, file: &str, name: &str) -> String {
+        match &self.link {
+            Some(folder) => format!("<a href=\"{}\">{}</a>", escape(&format!("{folder}/{file}")), escape(name)),
+            None => escape(name),
+        }
+    }
+
     fn experiments(&self) -> String {
         let mut rows = String::new();
         for (file, record) in self.ordered() {
             let ExperimentRecord { name, about, scale, planned, failed, missing, .. } = record;
-            let link = format!("{}/{EXPERIMENTS}/{}", self.link, encode(file));
             let (finished, missing) = (self.store.runs(record).len(), missing.join(", "));
             rows += &format!(
-                "<tr><td><a href=\"{}\">{}</a></td><td class=\"w\">{}</td><td>{}</td><td>{}</td><td class=\"n\">{planned}</td>\
+                "<tr><td>{}</td><td class=\"w\">{}</td><td>{}</td><td>{}</td><td class=\"n\">{planned}</td>\
                  <td class=\"n\">{finished}</td><td class=\"n\">{}</td><td>{}</td></tr>\n",
-                escape(&link),
-                escape(name),
+                self.document(&format!("{EXPERIMENTS}/{}", encode(file)), name),
                 escape(about),
                 escape(scale),
                 escape(&record.overrides_in_words()),
@@ -334,18 +340,14 @@ impl Page<'_> {
         let mut seen = BTreeSet::new();
         let mut rows = String::new();
         for (id, run) in runs.iter().filter(|(id, _)| seen.insert(*id)) {
-            let folder = format!("{}/{}", self.link, encode(id));
-            let ablation = if self.store.ablations.contains_key(*id) {
-                format!(" <a href=\"{}/{ABLATION}\">ablation</a>", escape(&folder))
-            } else {
-                String::new()
-            };
+            let ablated = self.store.ablations.contains_key(*id);
+            let ablation = ablated.then(|| self.document(&format!("{}/{ABLATION}", encode(id)), "ablation"));
             let score = |score: Option<f64>| score.map_or("—".to_owned(), |score| format!("{:.1}", 100.0 * score));
             rows += &format!(
-                "<tr><td><a href=\"{}/{RECORD}\">{}</a>{ablation}</td><td>{}</td><td class=\"w\">{}</td><td class=\"n\">{}</td>\
+                "<tr><td>{} {}</td><td>{}</td><td class=\"w\">{}</td><td class=\"n\">{}</td>\
                  <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.0} s</td></tr>\n",
-                escape(&folder),
-                escape(id),
+                self.document(&format!("{}/{RECORD}", encode(id)), id),
+                ablation.unwrap_or_default(),
                 escape(&run.task),
                 escape(&run.summary()),
                 count(run.record.params.trained as f64),

@@ -89,7 +89,7 @@ pub fn write_report(runs: &Path, out: &Path, exhibits: &[Exhibit]) -> Result<Rep
     let absolute = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let page = Page {
         store: &store,
-        link: link(&absolute(out), &absolute(runs)),
+        link: runs.is_dir().then(|| link(&absolute(out), &absolute(runs))),
         own: own.iter().zip(&own_shown).collect(),
         exhibits: exhibits.iter().zip(&shown).collect(),
         findings: &findings,

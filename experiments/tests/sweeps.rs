@@ -10,7 +10,7 @@ use std::{
 
 use bert_backbone::{BertConfig, RandomCheckpoint};
 use burn::tensor::Device;
-use common::place::{Place, contents, errors};
+use common::place::{Place, answer, contents, errors};
 use experiments::{Experiment, Lab, Preset, Scale, StepLine, Suite};
 use rstest::rstest;
 use serde_json::{Map, Value, json};
@@ -383,7 +383,8 @@ fn every_preset_has_runs_at_every_scale() {
                 "fig4" if scale == Scale::Paper => assert_eq!(grid.runs.len(), 2 * 3 * 3 * (10 + 12 + 3)),
                 "fig4" if scale == Scale::Desk => {
                     assert_eq!(grid.runs.len(), 2 * 3 * (4 + 3 + 3));
-                    let limits = |task: &str| grid.runs.iter().filter(|run| run.task == task).map(|run| run.limit).max();
+                    let limits =
+                        |task: &str| grid.runs.iter().filter(|run| run.task == task).map(|run| run.limit).max();
                     assert_eq!((limits("mnli"), limits("cola")), (Some(Some(2500)), Some(None)), "CoLA is whole");
                 }
                 "variants" => {
@@ -414,7 +415,8 @@ fn the_wide_scale_holds_every_run_of_the_desk() {
     for Preset { name, text } in lab.presets() {
         let task = json!(if text.contains("\"additional\"") { "sms-spam" } else { "rte" });
         let task = Map::from_iter([("task".to_owned(), task)]);
-        let above: Vec<&Map<_, _>> = if text.contains("= \"glue\"") || text.contains("= \"additional\"") { vec![&task] } else { vec![] };
+        let above: Vec<&Map<_, _>> =
+            if text.contains("= \"glue\"") || text.contains("= \"additional\"") { vec![&task] } else { vec![] };
         let runs = |scale| {
             let experiment = Experiment::load(&lab, name, scale, Suite::Paper, &above).unwrap();
             experiment.grid(&lab, &|_| Ok((network.clone(), true)), None).unwrap().runs
@@ -440,7 +442,11 @@ fn what_differs_on_a_task_is_said_by_task_and_options_win_over_it() {
     assert_eq!(read(text, &[]).unwrap(), [run("mnli", 2), run("mnli", 3), run("cola", 9)]);
     let above = Map::from_iter([("limit".to_owned(), json!(5))]);
     assert_eq!(read(text, &[&above]).unwrap(), [run("mnli", 5), run("cola", 5)]);
-    for (wrong, message) in [("by_task.mnlli.limit = 2", "mnli"), ("by_task.mnli.limits = 2", "unknown key `limits`"), ("by_task = 3", "it needs keys")] {
+    for (wrong, message) in [
+        ("by_task.mnlli.limit = 2", "mnli"),
+        ("by_task.mnli.limits = 2", "unknown key `limits`"),
+        ("by_task = 3", "it needs keys"),
+    ] {
         let error = format!("{:#}", read(wrong, &[]).unwrap_err());
         assert!(error.contains(message), "{error}");
     }
@@ -466,7 +472,8 @@ fn an_estimate_counts_what_is_left_and_learns_from_finished_runs() {
 #[test]
 fn without_weights_there_is_a_plan_and_no_estimate() {
     let place = Place::new(GRID);
-    let plan = place.run(&["--dry-run", "--backbone", "bert-base-uncased"]);
+    let plan = place.program(&["run", "own.toml", "--backbone", "bert-base-uncased", "--dry-run", "--json"]);
+    let plan = answer(plan);
     assert_eq!((plan["runs"].as_array().unwrap().len(), &plan["estimate"]), (6, &Value::Null));
     assert!(plan["no_estimate"].as_str().unwrap().contains("fetch bert-base-uncased"), "{plan}");
 }

@@ -21,5 +21,5 @@ pub use speed::{Speed, Workload};
 pub use step_log::{StepLine, StepLog};
 pub(crate) use store::BUSY_PAUSE;
 pub use store::{
-    Imported, OpenRun, Origin, RunManifest, RunStore, StoredRun, differences, kept_evaluation, write_json,
+    Imported, OpenRun, Origin, RunManifest, RunStore, StoredRun, differences, kept_evaluation, run_id, write_json,
 };

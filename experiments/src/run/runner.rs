@@ -176,13 +176,13 @@ impl<'a> Runner<'a> {
         &mut self,
         backbone: &Backbone,
         config: &RunConfig,
-        needs_trained: bool,
+        needs_tensors: bool,
         watch: &mut dyn Watch,
     ) -> Result<FinishedRun, RunError> {
         let data = self.data(&config.task, &config.files, watch)?;
         let manifest = self.manifest(config, &data, backbone)?;
         let id = run_id(&manifest.config.keys()?, &manifest.fingerprints)?;
-        self.continue_run(&id, manifest, &data, backbone, needs_trained, watch)
+        self.continue_run(&id, manifest, &data, backbone, needs_tensors, watch)
     }
 
     /// Everything that decides a run, and where it was found.
@@ -245,10 +245,11 @@ impl<'a> Runner<'a> {
         manifest: RunManifest,
         data: &TaskData,
         backbone: &Backbone,
-        needs_trained: bool,
+        needs_tensors: bool,
         watch: &mut dyn Watch,
     ) -> Result<FinishedRun, RunError> {
-        let open = match self.store.as_ref().map(|store| store.open(id, needs_trained)).transpose()? {
+        let find = |store: &RunStore| if needs_tensors { store.open_for_tensors(id) } else { store.open(id) };
+        let open = match self.store.as_ref().map(find).transpose()? {
             Some(StoredRun::Finished(record)) => {
                 return Ok(FinishedRun { record: *record, was_finished: true, file: None });
             }

@@ -116,7 +116,7 @@ impl Runner<'_> {
             let trained = ready.model.train(&training, CheckpointPolicy::default(), &mut times)?;
             let evaluated = tokens(ready.prepared.validation.tokens());
             Ok(Speed {
-                step_tokens: times.tokens / times.steps.max(1.0),
+                step_tokens: Workload::of(&little, &ready.prepared).step_tokens,
                 step_seconds: times.seconds / times.steps.max(1.0),
                 evaluation_seconds: trained.measured.evaluation_seconds / evaluated.max(1.0),
             })
@@ -130,16 +130,13 @@ struct StepTimes {
     last: Option<Instant>,
     steps: f64,
     seconds: f64,
-    tokens: f64,
 }
 
 impl Watch for StepTimes {
-    fn step(&mut self, step: &Step) -> Result<()> {
+    fn step(&mut self, _: &Step) -> Result<()> {
         if let Some(last) = self.last {
-            let seconds = last.elapsed().as_secs_f64();
             self.steps += 1.0;
-            self.seconds += seconds;
-            self.tokens += step.tokens_per_second * seconds;
+            self.seconds += last.elapsed().as_secs_f64();
         }
         self.last = Some(Instant::now());
         Ok(())

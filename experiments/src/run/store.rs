@@ -9,7 +9,7 @@ use std::{
 
 use adapter_core::{TaskFile, write_atomically};
 use analysis::{Kept, Move, RunRecord, SCHEMA, Scored, Status, folder};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -98,7 +98,7 @@ pub struct OpenRun {
     id: String,
     folder: PathBuf,
     /// Its record, if only its trained tensors are missing.
-    known: Option<RunRecord>,
+    known: Option<Box<RunRecord>>,
     _lock: fs::File,
 }
 
@@ -182,13 +182,25 @@ impl RunStore {
         read_manifest(&path, id)
     }
 
-    /// Finds a run by its id and locks it, unless it is finished. If its trained tensors are `needed` and not here, it is run again.
+    /// Finds a run by its id and locks it, unless it is finished.
     ///
     /// # Errors
     /// If another process runs it, its record cannot be used, or the folder cannot be written.
-    pub fn open(&self, id: &str, needed: bool) -> Result<StoredRun, RunError> {
+    pub fn open(&self, id: &str) -> Result<StoredRun, RunError> {
+        self.find(id, false)
+    }
+
+    /// As [`open`](Self::open), for whoever needs the trained tensors: a run without them is not finished.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub fn open_for_tensors(&self, id: &str) -> Result<StoredRun, RunError> {
+        self.find(id, true)
+    }
+
+    fn find(&self, id: &str, needs_tensors: bool) -> Result<StoredRun, RunError> {
         let run = self.folder.join(id);
-        let is_whole = |record: &RunRecord| !needed || record.status == Status::Diverged || self.has_trained(id);
+        let is_whole = |record: &RunRecord| !needs_tensors || record.status == Status::Diverged || self.has_trained(id);
         let record = read_record(&run, id)?;
         if let (Some(record), false) = (record.filter(is_whole), run.join(folder::CHECKPOINT).exists()) {
             return Ok(StoredRun::Finished(Box::new(record)));
@@ -212,7 +224,7 @@ impl RunStore {
                 Ok(StoredRun::Finished(Box::new(record)))
             }
             known => {
-                open.known = known;
+                open.known = known.map(Box::new);
                 Ok(StoredRun::Open(open))
             }
         }
@@ -277,7 +289,7 @@ fn read_record(run: &Path, id: &str) -> Result<Option<RunRecord>> {
     }
     let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let record = parse_record(&bytes, id, &path.display().to_string());
-    record.map(Some).context("move the folder away to run it anew")
+    record.map(Some).map_err(|error| anyhow!("{error:#}; move the folder away to run it anew"))
 }
 
 /// The record of the run `id`, which stands in `place`.

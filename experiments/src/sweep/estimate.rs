@@ -88,11 +88,7 @@ pub fn estimate(
 }
 
 /// What is still to do, the shortest steps of each shape first; what finished runs tell; and how many those are.
-fn survey<'a>(
-    runner: &mut Runner<'_>,
-    plans: &'a [Plan],
-    threads: usize,
-) -> Result<(Vec<Job<'a>>, Speeds, usize)> {
+fn survey<'a>(runner: &mut Runner<'_>, plans: &'a [Plan], threads: usize) -> Result<(Vec<Job<'a>>, Speeds, usize)> {
     let mut runs: Vec<(&RunConfig, &Plan)> =
         plans.iter().flat_map(|plan| plan.runs.iter().map(move |run| (run, plan))).collect();
     // What two runs share is read once. The sort is stable: the first experiment of a run trains it.
@@ -102,7 +98,9 @@ fn survey<'a>(
     for (config, plan) in runs {
         let experiment = &plan.experiment;
         let (work, is_finished) = match seen.iter().find(|(known, ..)| *known == config) {
-            Some((_, work, is_finished)) => (Workload { steps: 0.0, evaluations: 0.0, final_tokens: 0.0, ..*work }, *is_finished),
+            Some((_, work, is_finished)) => {
+                (Workload { steps: 0.0, evaluations: 0.0, final_tokens: 0.0, ..*work }, *is_finished)
+            }
             None => {
                 let (work, record) = runner.workload(config)?;
                 seen.push((config, work, record.is_some()));
@@ -210,7 +208,7 @@ mod tests {
     #[rstest]
     #[case(0.4, "0 s")]
     #[case(99.0, "99 s")]
-    #[case(150.0, "2 min")]
+    #[case(150.0, "3 min")]
     #[case(5990.0, "100 min")]
     #[case(7500.0, "2 h 05 min")]
     fn times_are_said_as_people_say_them(#[case] seconds: f64, #[case] said: &str) {

@@ -41,7 +41,8 @@ impl Experiment {
                 shape(backbone.context("give --backbone: a name of `list backbones`, or a folder")?)?;
             let network = &network;
             let mut points = Vec::new();
-            let tasks = keys.get("task").map(|tasks| self.task_names(lab, tasks, data, &mut grid.missing)).transpose()?;
+            let tasks =
+                keys.get("task").map(|tasks| self.task_names(lab, tasks, data, &mut grid.missing)).transpose()?;
             for task in tasks.unwrap_or_else(|| vec![Value::Null]) {
                 let mut keys = keys.clone();
                 keys.extend(task.as_str().and_then(|task| by_task.get(task)).cloned().unwrap_or_default());

@@ -205,7 +205,7 @@ fn known_stream(runner: &mut Runner<'_>, place: &Path, runs: &[RunConfig]) -> Re
     let Some(first) = runs.first() else { return Ok(None) };
     let Some(record) = runner.finished(first)? else { return Ok(None) };
     let settings = |mut keys: Keys| {
-        keys.remove("backbone");
+        keys.retain(|key, _| !["backbone", "task"].contains(&key.as_str()));
         keys
     };
     let store = RunStore::new(place);
@@ -218,7 +218,7 @@ fn known_stream(runner: &mut Runner<'_>, place: &Path, runs: &[RunConfig]) -> Re
         let mut same = true;
         for (stage, run) in known.stages.iter().zip(runs) {
             let stored = store.finished(&stage.run)?.map(|stored| settings(stored.config));
-            same &= stored == Some(settings(run.keys()?));
+            same &= stage.task == run.task && stored == Some(settings(run.keys()?));
         }
         if same {
             return Ok(Some(known));

@@ -47,7 +47,7 @@ struct Planned<'a> {
 }
 
 fn text(planned: &Planned<'_>) -> String {
-    let seconds = |name: &str| Some(planned.estimated.estimate.as_ref()?.by_experiment.get(name).copied()?);
+    let seconds = |name: &str| planned.estimated.estimate.as_ref()?.by_experiment.get(name).copied();
     let line = |plan: &Plan| {
         let (name, runs) = (&plan.experiment, plan.runs.len());
         let time = seconds(name).map_or(String::new(), |seconds| format!(", {}", duration(seconds)));
