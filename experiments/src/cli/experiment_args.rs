@@ -22,7 +22,7 @@ pub struct ExperimentArgs {
     /// Change a key of every run, above file and environment; several values, separated by commas, make a grid
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// How much of each experiment: a quick look; what two cores do in a night on real data, or in a day; the paper's own grid
+    /// How much of each experiment: a quick look; half a day of two cores on real data, or more of it; the paper's own grid
     #[arg(long, default_value_t = Scale::Quick, value_parser = named::<Scale>(&["quick", "desk", "wide", "paper"]))]
     scale: Scale,
     /// Whose tasks: the paper's, or those over the built-in language [default: synthetic on `nano`, else paper]
