@@ -1,11 +1,9 @@
 //! What a report shows: figures and tables, each with the experiment that it is made of.
 
-use std::collections::BTreeSet;
-
 use crate::{
-    ExperimentRecord, Store,
+    Examples, ExperimentRecord, Store,
     chart::Figure,
-    figures, own,
+    figures, own, paper,
     setup::Run,
     table::{Table, grouped},
     tables,
@@ -50,11 +48,25 @@ impl Shown {
     }
 }
 
-/// What is said of runs that were validated on a part of the validation set.
-fn limited(runs: &[&Run]) -> Option<String> {
-    let limits: BTreeSet<u64> = runs.iter().filter_map(|run| run.value("limit_validation")?.as_u64()).collect();
-    let said: Vec<String> = limits.iter().map(|limit| grouped(*limit as f64)).collect();
-    (!said.is_empty()).then(|| format!("Scores on {} validation examples at most", said.join(" or ")))
+/// How many examples the runs of each task used: tasks with the same numbers together, in the order of the runs.
+fn examples(runs: &[&Run]) -> Option<String> {
+    let mut sizes: Vec<(String, Vec<&str>)> = Vec::new();
+    for run in runs.iter().filter(|run| run.record.examples != Examples::default()) {
+        let Examples { train, validation, test } = run.record.examples;
+        let parts = [train, validation, test].into_iter().take(if test > 0 { 3 } else { 2 });
+        let said = parts.map(|number| grouped(number as f64)).collect::<Vec<_>>().join(" / ");
+        let tasks = match sizes.iter_mut().find(|(known, _)| *known == said) {
+            Some((_, tasks)) => tasks,
+            None => &mut sizes.push_mut((said, Vec::new())).1,
+        };
+        if !tasks.contains(&run.task.as_str()) {
+            tasks.push(&run.task);
+        }
+    }
+    let said =
+        sizes.iter().map(|(sizes, tasks)| format!("{} {sizes}", tasks.join(", "))).collect::<Vec<_>>().join("; ");
+    let parts = if runs.iter().any(|run| run.record.examples.test > 0) { " / test" } else { "" };
+    (!said.is_empty()).then(|| format!("Examples used (training / validation{parts}): {said}"))
 }
 
 /// On what an experiment ran, and the command that makes it again; nothing for a quick look.
@@ -192,17 +204,17 @@ impl Exhibit {
         experiment.name == self.experiment && (experiment.preset || !self.preset)
     }
 
-    /// What it shows, with what a reader must know of its runs: how many diverged, what validation was limited to, and what
-    /// was changed on a preset. `None` is a gap.
+    /// What it shows, with what a reader must know of its runs: how many examples they used, how many diverged, what was
+    /// changed on a preset; and the paper's own numbers. `None` is a gap.
     pub fn show(&self, store: &Store) -> Option<Shown> {
         let mut shown = (self.show)(store).filter(Shown::has_data)?;
         if let Some(record) = self.record(store) {
             let runs = store.runs(record);
             let overridden = record.overridden();
             let changed = overridden.clone().map(|how| format!("Run {how}"));
-            for note in limited(&runs).into_iter().chain(diverged(&runs)).chain(changed).chain(made_by(record)) {
-                shown.note(&note);
-            }
+            let theirs = paper::says(&self.name).filter(|_| self.preset).and_then(|said| said.beside(&runs));
+            let notes = [theirs, examples(&runs), diverged(&runs), changed, made_by(record)];
+            notes.iter().flatten().for_each(|note| shown.note(note));
             if let Some(how) = overridden {
                 shown.call(&how);
             }

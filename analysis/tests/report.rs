@@ -235,14 +235,36 @@ fn what_was_changed_on_a_preset_stands_beside_it_and_in_its_title() {
 }
 
 #[test]
-fn a_limited_validation_is_named_in_captions() {
-    let limited = |spec: Spec| spec.key("limit_validation", json!(2000));
-    let mut folder = Folder::with("fig4", [limited(Spec::adapters("cola", 64, 0.8))]);
-    folder.add("table1", [limited(Spec::adapters("cola", 64, 0.8))]);
-    folder.add("mine", [limited(Spec::adapters("cola", 64, 0.8))]);
+fn captions_say_how_many_examples_were_used() {
+    let used = |spec: Spec, train: usize, validation: usize, test: usize| spec.examples([train, validation, test]);
+    let mut folder = Folder::with(
+        "fig4",
+        [
+            used(Spec::adapters("cola", 64, 0.8), 8551, 1043, 0),
+            used(Spec::adapters("mnli", 64, 0.8), 2500, 2000, 0),
+            used(Spec::adapters("rte", 64, 0.8), 2500, 2000, 0),
+        ],
+    );
+    folder.add("mine", [used(Spec::adapters("sms-spam", 64, 0.8), 1000, 557, 558)]);
     folder.add("fig7", [Spec::adapters("cola", 64, 0.8)]);
-    // Fig. 4, Table 1, and the figure and the table of the own experiment.
-    assert_eq!(page(&folder).matches("Scores on 2,000 validation examples at most.").count(), 4);
+    let page = page(&folder);
+    assert!(
+        page.contains("Examples used (training / validation): cola 8,551 / 1,043; mnli, rte 2,500 / 2,000."),
+        "Fig. 4"
+    );
+    assert!(
+        page.contains("Examples used (training / validation / test): sms-spam 1,000 / 557 / 558."),
+        "the own experiment"
+    );
+    assert!(!page.contains("cola 0"), "runs that do not say are passed over");
+}
+
+#[test]
+fn the_papers_own_numbers_stand_beside_runs_of_its_tasks() {
+    let theirs = "The paper, BERT-Base on all data: MNLI-m 84.4";
+    assert!(page(&Folder::with("fig4", [Spec::adapters("cola", 64, 0.8)])).contains(theirs));
+    assert!(!page(&Folder::with("fig4", [Spec::adapters("syn-acceptability", 64, 0.8)])).contains(theirs));
+    assert!(!page(&Folder::with("mine", [Spec::adapters("cola", 64, 0.8)])).contains(theirs));
 }
 
 #[test]

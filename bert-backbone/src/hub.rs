@@ -48,11 +48,11 @@ struct Published {
 /// Where files came from: kept beside them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
-    /// `owner/name`.
-    pub repository: String,
-    /// Which version of it.
-    pub revision: String,
-    /// SHA-256 of each file, by its name here.
+    /// `owner/name` of the hub, or an address.
+    pub source: String,
+    /// Which version of it, if it has versions.
+    pub revision: Option<String>,
+    /// SHA-256 of each file as it arrived, by its name here.
     pub files: BTreeMap<String, String>,
 }
 
@@ -93,6 +93,9 @@ struct LargeFile {
 
 /// More than this is no list of files.
 const LARGEST_INFO: u64 = 32 << 20;
+/// The most bytes of a file whose size is published, and of another.
+const LARGEST_FILE: u64 = 32 << 30;
+const LARGEST_UNPUBLISHED: u64 = 64 << 20;
 
 impl Hub {
     /// The repository called `name`, at its newest revision.
@@ -100,11 +103,23 @@ impl Hub {
     /// # Errors
     /// If the hub does not know it, or answers what makes no sense.
     pub fn repository(&self, kind: RepositoryKind, name: &str) -> Result<Repository, DownloadError> {
+        self.repository_at(kind, name, "")
+    }
+
+    /// A dataset as the hub itself converted it to Parquet.
+    ///
+    /// # Errors
+    /// If there is none, or the hub answers what makes no sense.
+    pub fn converted(&self, name: &str) -> Result<Repository, DownloadError> {
+        self.repository_at(RepositoryKind::Dataset, name, "/revision/refs%2Fconvert%2Fparquet")
+    }
+
+    fn repository_at(&self, kind: RepositoryKind, name: &str, branch: &str) -> Result<Repository, DownloadError> {
         let what = match kind {
             RepositoryKind::Model => "models",
             RepositoryKind::Dataset => "datasets",
         };
-        let url = format!("{}/api/{what}/{name}?blobs=true", self.address());
+        let url = format!("{}/api/{what}/{name}{branch}?blobs=true", self.address());
         let bytes = self.downloader.document(&url, LARGEST_INFO)?;
         let strange = |reason: String| DownloadError::Answer { url: url.clone(), reason };
         let info: Info =
@@ -125,14 +140,15 @@ impl Hub {
     /// Gets a file of a repository, checked against what is published of it. Returns its SHA-256.
     ///
     /// # Errors
-    /// If it does not arrive whole and as published, or is larger than `limit`.
-    pub fn download(&self, of: &Repository, file: &str, to: &Path, limit: u64) -> Result<String, DownloadError> {
+    /// If it does not arrive whole and as published, or is too large.
+    pub fn download(&self, of: &Repository, file: &str, to: &Path) -> Result<String, DownloadError> {
         let kind = match of.kind {
             RepositoryKind::Model => "",
             RepositoryKind::Dataset => "datasets/",
         };
         let url = format!("{}/{kind}{}/resolve/{}/{file}", self.address(), of.name, of.revision);
         let published = of.files.get(file).cloned().unwrap_or_default();
+        let limit = if published.size.is_some() { LARGEST_FILE } else { LARGEST_UNPUBLISHED };
         let expected = Expected { size: published.size, sha256: published.sha256.as_deref(), limit };
         if published.size.is_some_and(|size| size > limit) {
             return Err(DownloadError::TooLarge { url, limit });

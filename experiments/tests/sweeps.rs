@@ -346,8 +346,8 @@ fn adapters_forget_nothing_and_full_fine_tuning_does() {
 #[case::unknown_key(&["--set", "adapter_sise=2"], "did you mean `adapter_size`?")]
 #[case::wrong_value(&["--set", "epochs=few"], "epochs = \"few\"")]
 #[case::no_task(&["--set", "task=colla"], "did you mean `cola`?")]
-#[case::no_data(&["--set", "task=cola"], "task `cola` needs --data-dir")]
-#[case::no_suite(&["--set", "task=glue"], "left out, their data is not in --data-dir: cola, sst-2")]
+#[case::no_data(&["--set", "task=cola"], "`adapter-lab fetch glue/cola` gets it")]
+#[case::no_suite(&["--set", "task=glue"], "cache/data: cola, sst-2")]
 #[case::too_high(&["--set", "tuning=top-k", "--set", "k=9"], "the backbone has 3")]
 #[case::adapters(&["--set", "norm=both"], "expected one of `none`, `layer`, `batch`")]
 #[case::empty(&["--set", "seed=[]"], "seed = [] leaves nothing to run")]
@@ -377,7 +377,7 @@ fn every_preset_has_runs_at_every_scale() {
                 vec![&backbone]
             };
             let experiment = Experiment::load(&lab, name, scale, Suite::Paper, &above).unwrap();
-            let grid = experiment.grid(&lab, &|_| Ok((network.clone(), true)), None).unwrap();
+            let grid = experiment.grid(&lab, &|_| Ok((network.clone(), true)), Path::new("")).unwrap();
             assert!(!grid.runs.is_empty() && !experiment.about.is_empty() && experiment.preset, "{name}");
             match name.as_str() {
                 "fig4" if scale == Scale::Paper => assert_eq!(grid.runs.len(), 2 * 3 * 3 * (10 + 12 + 3)),
@@ -419,7 +419,7 @@ fn the_wide_scale_holds_every_run_of_the_desk() {
             if text.contains("= \"glue\"") || text.contains("= \"additional\"") { vec![&task] } else { vec![] };
         let runs = |scale| {
             let experiment = Experiment::load(&lab, name, scale, Suite::Paper, &above).unwrap();
-            experiment.grid(&lab, &|_| Ok((network.clone(), true)), None).unwrap().runs
+            experiment.grid(&lab, &|_| Ok((network.clone(), true)), Path::new("")).unwrap().runs
         };
         let (desk, wide) = (runs(Scale::Desk), runs(Scale::Wide));
         assert!(desk.iter().all(|run| wide.contains(run)), "{name}");
@@ -434,7 +434,7 @@ fn what_differs_on_a_task_is_said_by_task_and_options_win_over_it() {
         fs::write(file.path(), text).unwrap();
         let name = file.path().display().to_string();
         let experiment = Experiment::load(&lab, &name, Scale::Quick, Suite::Paper, above)?;
-        let grid = experiment.grid(&lab, &|_| Ok((BertConfig::new(384, 12, 12), true)), None)?;
+        let grid = experiment.grid(&lab, &|_| Ok((BertConfig::new(384, 12, 12), true)), Path::new(""))?;
         anyhow::Ok(grid.runs.iter().map(|run| (run.task.clone(), run.limit, run.train.seed)).collect::<Vec<_>>())
     };
     let text = "backbone = \"b\"\ntask = [\"mnli\", \"cola\"]\nlimit = 9\nquick.by_task.mnli = { limit = [2, 3] }";
@@ -484,7 +484,7 @@ fn every_preset_runs_on_the_built_in_language() {
     let backbone = Map::from_iter([("backbone".to_owned(), json!("nano"))]);
     for Preset { name, .. } in lab.presets() {
         let experiment = Experiment::load(&lab, name, Scale::Quick, Suite::Synthetic, &[&backbone]).unwrap();
-        let grid = experiment.grid(&lab, &|_| Ok((nano.config.clone(), nano.pooler)), None).unwrap();
+        let grid = experiment.grid(&lab, &|_| Ok((nano.config.clone(), nano.pooler)), Path::new("")).unwrap();
         let mut tasks: Vec<_> = grid.runs.iter().map(|run| run.task.as_str()).collect();
         tasks.dedup();
         assert!(!tasks.is_empty() && tasks.iter().all(|task| task.starts_with("syn-")), "{name}: {tasks:?}");

@@ -6,8 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use bert_backbone::{Source, WebFile};
+
 use crate::{
-    Dataset, Example, Target, TaskData, TaskKind, TaskSource,
+    Dataset, Example, Home, Target, TaskData, TaskKind, TaskSource,
     shuffle::split,
     source::{DataError, Encoding, Format, Ragged, Table, content_error, decode, read_bytes, read_text},
 };
@@ -20,7 +22,7 @@ const SPLIT_SEED: u64 = 0;
 pub(crate) struct Additional {
     pub folder: &'static str,
     pub file: &'static str,
-    source: Source,
+    source: Origin,
     /// The paper's train, validation and test sizes.
     pub sizes: [usize; 3],
     pub classes: usize,
@@ -29,7 +31,7 @@ pub(crate) struct Additional {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Source {
+enum Origin {
     /// A table with a label and one or two texts.
     Table { encoding: Encoding, text: &'static str, pair: Option<&'static str>, label: Label },
     /// `label<TAB>text`, no header.
@@ -53,18 +55,18 @@ enum Label {
     YesOrNo(&'static str),
 }
 
-const fn table(text: &'static str, label: Label) -> Source {
-    Source::Table { encoding: Encoding::Utf8, text, pair: None, label }
+const fn table(text: &'static str, label: Label) -> Origin {
+    Origin::Table { encoding: Encoding::Utf8, text, pair: None, label }
 }
 
-const fn latin1(text: &'static str, label: Label) -> Source {
-    Source::Table { encoding: Encoding::Latin1, text, pair: None, label }
+const fn latin1(text: &'static str, label: Label) -> Origin {
+    Origin::Table { encoding: Encoding::Latin1, text, pair: None, label }
 }
 
 const fn task(
     folder: &'static str,
     file: &'static str,
-    source: Source,
+    source: Origin,
     sizes: [usize; 3],
     classes: usize,
     epochs: [usize; 2],
@@ -72,18 +74,25 @@ const fn task(
     Additional { folder, file, source, sizes, classes, epochs }
 }
 
+/// Where scikit-learn takes it from, and its hash there.
+const NEWSGROUPS: &str = "https://ndownloader.figshare.com/files/5975967";
+const NEWSGROUPS_SHA256: &str = "8f1b2514ca22a5ade8fbb9cfa5727df95fa587f4c87b786e15c759fa66d95610";
+const SMS: &str = "https://archive.ics.uci.edu/static/public/228/sms+spam+collection.zip";
+const NEWS: &str = "https://archive.ics.uci.edu/static/public/359/news+aggregator.zip";
+
+const COMPLAINTS: &str = "customer_complaints";
 const PROGRESSIVE: &str = "progressive-tweet-sentiment.csv";
 const POLITICAL: &str = "political_media_full.csv";
 
-const fn progressive(question: &'static str) -> Source {
+const fn progressive(question: &'static str) -> Origin {
     let label = Label::Question(question);
-    Source::Table { encoding: Encoding::Utf8, text: "tweet", pair: Some("target"), label }
+    Origin::Table { encoding: Encoding::Utf8, text: "tweet", pair: Some("target"), label }
 }
 
 /// Every task with its name, in the order of the paper's table.
 #[rustfmt::skip]
 pub(crate) const TASKS: [(&str, Additional); 17] = [
-    ("20-newsgroups", task("20newsgroups", "20news-bydate.tar.gz", Source::Newsgroups, [15076, 1885, 1885], 20, [50, 50])),
+    ("20-newsgroups", task("20newsgroups", "20news-bydate.tar.gz", Origin::Newsgroups, [15076, 1885, 1885], 20, [50, 50])),
     ("airline", task("crowdflower_airline", "Airline-Sentiment-2-w-AA.csv",
         table("text", Label::Column("airline_sentiment")), [11712, 1464, 1464], 3, [50, 20])),
     ("corporate-messaging", task("crowdflower_corporate_messaging", "Corporate-messaging-DFE.csv",
@@ -91,7 +100,7 @@ pub(crate) const TASKS: [(&str, Additional); 17] = [
     ("disasters", task("crowdflower_disasters", "socialmedia-disaster-tweets-DFE.csv",
         latin1("text", Label::ColumnWithout("choose_one", "Can't Decide")), [8688, 1086, 1086], 2, [50, 50])),
     ("economic-news", task("crowdflower_economic_news", "Full-Economic-News-DFE-839861.csv",
-        Source::Table { encoding: Encoding::Latin1, text: "headline", pair: Some("text"),
+        Origin::Table { encoding: Encoding::Latin1, text: "headline", pair: Some("text"),
             label: Label::ColumnWithout("relevance", "not sure") }, [6392, 799, 800], 2, [20, 20])),
     ("emotion", task("crowdflower_emotion", "text_emotion.csv",
         table("content", Label::Column("sentiment")), [32000, 4000, 4000], 13, [20, 20])),
@@ -109,10 +118,10 @@ pub(crate) const TASKS: [(&str, Additional); 17] = [
     ("progressive-stance", task("crowdflower_progressive", PROGRESSIVE, progressive("q1"), [927, 116, 116], 4, [100, 100])),
     ("us-economic-performance", task("crowdflower_us_economic_performance", "us-economic-newspaper.csv",
         latin1("text", Label::ColumnWithout("relevance", "not sure")), [3961, 495, 496], 2, [100, 20])),
-    ("customer-complaints", task("customer_complaints", "consumer_complaints.csv",
+    ("customer-complaints", task(COMPLAINTS, "consumer_complaints.csv",
         table("Consumer complaint narrative", Label::Column("Issue")), [146667, 18333, 18334], 157, [20, 20])),
-    ("news-aggregator", task("news_aggregator", "newsCorpora.csv", Source::News, [338349, 42294, 42294], 4, [20, 20])),
-    ("sms-spam", task("sms_spam", "SMSSpamCollection", Source::Sms, [4459, 557, 558], 2, [50, 20])),
+    ("news-aggregator", task("news_aggregator", "newsCorpora.csv", Origin::News, [338349, 42294, 42294], 4, [20, 20])),
+    ("sms-spam", task("sms_spam", "SMSSpamCollection", Origin::Sms, [4459, 557, 558], 2, [50, 20])),
 ];
 
 /// A text with its class by name, before classes are numbered.
@@ -129,6 +138,28 @@ impl TaskSource for Additional {
             Some(files) => files.into(),
             None => vec![self.path(data)],
         }
+    }
+
+    fn home(&self) -> Option<Home> {
+        let web = |url: &str, sha256: Option<&str>, inside: Option<&str>, limit| {
+            let file = WebFile {
+                url: url.to_owned(),
+                sha256: sha256.map(str::to_owned),
+                name: self.file.to_owned(),
+                inside: inside.map(str::to_owned),
+                limit,
+            };
+            Home::new(Path::new("additional").join(self.folder), Source::Web(file))
+        };
+        Some(match self.source {
+            Origin::Newsgroups => web(NEWSGROUPS, Some(NEWSGROUPS_SHA256), None, 64 << 20),
+            Origin::Sms => web(SMS, None, Some(self.file), 16 << 20),
+            Origin::News => web(NEWS, None, Some(self.file), 512 << 20),
+            Origin::Table { .. } if self.folder == COMPLAINTS => Home::by_hand(
+                "the Consumer Complaint Database of consumerfinance.gov (the paper has an older state of it)",
+            ),
+            Origin::Table { .. } => Home::by_hand("CrowdFlower's Data for Everyone (data.world/crowdflower)"),
+        })
     }
 
     fn load(&self, name: &str, data: &Path) -> Result<TaskData, DataError> {
@@ -173,7 +204,7 @@ impl Additional {
     /// The news aggregator's files where they are already divided, unless the original is there.
     fn divided_news(&self, data: &Path) -> Option<[PathBuf; 3]> {
         let files = ["train.txt", "valid.txt", "test.txt"].map(|file| self.path(data).with_file_name(file));
-        let divided = matches!(self.source, Source::News) && !self.path(data).is_file();
+        let divided = matches!(self.source, Origin::News) && !self.path(data).is_file();
         (divided && files.iter().all(|file| file.is_file())).then_some(files)
     }
 
@@ -185,17 +216,17 @@ impl Additional {
             labelled(&table, text, None, Label::Column(label))
         };
         match self.source {
-            Source::Table { encoding, text, pair, label } => {
+            Origin::Table { encoding, text, pair, label } => {
                 let contents = read_text(path, encoding)?;
                 let table = Table::parse(path, &contents, Format::Csv, None, Ragged::Refuse)?;
                 labelled(&table, text, pair, label)
             }
-            Source::Sms => tab_separated(&["label", "text"], "text", "label"),
-            Source::News => {
+            Origin::Sms => tab_separated(&["label", "text"], "text", "label"),
+            Origin::News => {
                 let columns = ["id", "title", "url", "publisher", "category", "story", "hostname", "timestamp"];
                 tab_separated(&columns, "title", "category")
             }
-            Source::Newsgroups => Ok((read_newsgroups(path)?, 0)),
+            Origin::Newsgroups => Ok((read_newsgroups(path)?, 0)),
         }
     }
 }

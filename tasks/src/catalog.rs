@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use crate::{DataError, PaperEpochs, SquadVersion, Task, TaskKind, additional, glue, synthetic};
+use crate::{DataError, HubTask, PaperEpochs, SquadVersion, Task, TaskKind, additional, glue, synthetic};
 
 /// The known tasks. The default are those of the paper and their stand-ins over the built-in language.
 #[derive(Clone, Debug)]
@@ -59,6 +59,8 @@ impl Tasks {
             "it needs a name"
         } else if lower(&task.name).starts_with("file:") {
             "`file:` stands before the path of a file"
+        } else if HubTask::is_name(&lower(&task.name)) {
+            "`hub:` stands before the name of a dataset"
         } else if self.get(&task.name).is_some() {
             "another task has that name"
         } else {

@@ -1,9 +1,10 @@
-//! A dataset of one's own: CSV, TSV or JSON lines with named columns.
+//! A dataset of one's own: CSV, TSV, JSON or Parquet with named columns.
 
 use std::path::{Path, PathBuf};
 
 use crate::{
     Dataset, Example, Target, TaskKind,
+    parquet::{self, ParquetTable},
     shuffle::split,
     source::{DataError, Encoding, Format, Ragged, Row, Table, content_error, read_text},
 };
@@ -11,7 +12,7 @@ use crate::{
 /// Which columns of which files make a dataset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileTask {
-    /// The examples to train on: `.csv`, `.tsv` or `.jsonl`.
+    /// The examples to train on: `.csv`, `.tsv`, `.jsonl`, `.json` or `.parquet`, or a folder of `.parquet` files.
     pub path: PathBuf,
     /// The text's column.
     pub text_column: String,
@@ -56,15 +57,21 @@ impl FileTask {
         if self.kind == TaskKind::Span {
             return Err(DataError::Request("a file cannot hold a span task; use SQuAD's format".to_owned()));
         }
-        let rows = self.read(&self.path)?;
+        let mut unlabelled = 0;
+        let mut labelled = |mut rows: Vec<Raw>| {
+            let before = rows.len();
+            rows.retain(|row| row.label.is_some());
+            unlabelled += before - rows.len();
+            rows
+        };
+        let rows = labelled(self.read(&self.path)?);
         let labels = self.known_labels.clone().unwrap_or_else(|| self.labels(&rows));
         let examples = |rows: Vec<Raw>, path: &Path| -> Result<Vec<Example>, DataError> {
             rows.into_iter().map(|row| self.example(row, &labels, path)).collect()
         };
-        let given = |file: &Option<PathBuf>| -> Result<Option<Vec<Example>>, DataError> {
-            file.as_ref().map(|path| examples(self.read(path)?, path)).transpose()
-        };
-        let (validation, test) = (given(&self.validation_file)?, given(&self.test_file)?);
+        let validation = self.validation_file.as_ref().map(|path| examples(labelled(self.read(path)?), path));
+        let test = self.test_file.as_ref().map(|path| examples(self.read(path)?, path));
+        let (validation, test) = (validation.transpose()?, test.transpose()?);
         let all = examples(rows, &self.path)?;
         let (train, validation, test) = match (validation, test) {
             (Some(validation), Some(test)) => (all, validation, test),
@@ -96,34 +103,72 @@ impl FileTask {
             validation,
             test,
             extra: Vec::new(),
-            notes: Vec::new(),
+            notes: if unlabelled > 0 {
+                vec![format!("{unlabelled} rows without a label left out")]
+            } else {
+                Vec::new()
+            },
         })
     }
 
     fn read(&self, path: &Path) -> Result<Vec<Raw>, DataError> {
+        if path.is_dir() {
+            return self.read_folder(path);
+        }
         let extension = path.extension().and_then(|extension| extension.to_str());
         let contents = || read_text(path, Encoding::Utf8);
+        let pair = self.pair_column.as_deref();
+        let wanted: Vec<&str> = [self.text_column.as_str(), &self.label_column].into_iter().chain(pair).collect();
+        // What a column's numbers mean, where the file tells.
+        let mut names: Vec<String> = Vec::new();
         let table = match extension {
             Some("csv") => Table::parse(path, &contents()?, Format::Csv, None, Ragged::Refuse)?,
             Some("tsv") => Table::parse(path, &contents()?, Format::Tsv, None, Ragged::Refuse)?,
-            Some("jsonl") => {
-                let pair = self.pair_column.as_deref();
-                let wanted: Vec<&str> =
-                    [self.text_column.as_str(), &self.label_column].into_iter().chain(pair).collect();
-                Table::parse_json_lines(path, &contents()?, &wanted)?
+            Some("jsonl") => Table::parse_json_lines(path, &contents()?, &wanted)?,
+            Some("json") => Table::parse_json(path, &contents()?, &wanted)?,
+            Some("parquet") => {
+                let ParquetTable { table, mut classes } = parquet::read(path, &wanted)?;
+                names = classes.remove(&self.label_column).unwrap_or_default();
+                table
             }
-            _ => return Err(content_error(path, None, "the name must end in .csv, .tsv or .jsonl")),
+            _ => {
+                let problem = "the name must end in .csv, .tsv, .jsonl, .json or .parquet";
+                return Err(content_error(path, None, problem));
+            }
         };
         let text = table.column(&self.text_column)?;
         let pair = self.pair_column.as_ref().map(|pair| table.column(pair)).transpose()?;
         let label = table.column(&self.label_column)?;
-        let raw = |row: &Row| Raw {
-            line: row.line,
-            text: row.cell(text).to_owned(),
-            pair: pair.map(|pair| row.cell(pair).to_owned()),
-            label: row.cell(label).to_owned(),
+        let raw = |row: &Row| {
+            let label = row.cell(label);
+            let name = label.parse::<usize>().ok().and_then(|number| names.get(number));
+            Raw {
+                line: row.line,
+                text: row.cell(text).to_owned(),
+                pair: pair.map(|pair| row.cell(pair).to_owned()),
+                // Where classes are numbered, -1 is the label of an example that keeps it to itself.
+                label: (names.is_empty() || label != "-1").then(|| name.map_or(label, String::as_str).to_owned()),
+            }
         };
         Ok(table.rows.iter().map(raw).collect())
+    }
+
+    /// The rows of all Parquet files of a folder, in the order of their names, counted through.
+    fn read_folder(&self, folder: &Path) -> Result<Vec<Raw>, DataError> {
+        let io = |source| DataError::Io { path: folder.to_owned(), source };
+        let entries = std::fs::read_dir(folder).map_err(io)?.map(|entry| entry.map(|entry| entry.path()));
+        let mut files: Vec<PathBuf> = entries.collect::<Result<_, _>>().map_err(io)?;
+        files.retain(|file| file.extension().is_some_and(|extension| extension == "parquet"));
+        files.sort();
+        if files.is_empty() {
+            return Err(content_error(folder, None, "the folder has no .parquet files"));
+        }
+        let mut rows: Vec<Raw> = Vec::new();
+        for file in files {
+            let before = rows.len();
+            rows.extend(self.read(&file)?.into_iter().map(|row| Raw { line: before + row.line, ..row }));
+        }
+        Ok(rows)
     }
 
     /// The labels in order of appearance.
@@ -131,7 +176,7 @@ impl FileTask {
         let mut labels: Vec<String> = Vec::new();
         let mut seen = std::collections::HashSet::new();
         for row in rows {
-            for label in self.cell_labels(&row.label) {
+            for label in row.label.iter().flat_map(|label| self.cell_labels(label)) {
                 if seen.insert(label.clone()) {
                     labels.push(label);
                 }
@@ -167,18 +212,20 @@ impl FileTask {
                 content_error(path, row.line, format!("label `{label}` is not one of {}", labels.join(", ")))
             })
         };
-        let target = match self.kind {
-            TaskKind::Classification => Target::Class(number(&row.label)?),
+        let target = |label: &String| match self.kind {
+            TaskKind::Classification => Ok(Target::Class(number(label)?)),
             TaskKind::MultiLabel => {
-                Target::Labels(self.cell_labels(&row.label).iter().map(number).collect::<Result<_, _>>()?)
+                let labels = self.cell_labels(label).iter().map(number).collect::<Result<_, _>>()?;
+                Ok(Target::Labels(labels))
             }
             TaskKind::Regression | TaskKind::Span => {
-                let score = row.label.parse::<f32>().ok().filter(|score| score.is_finite());
-                let problem = format!("`{}` in column `{}` is no number", row.label, self.label_column);
-                Target::Score(score.ok_or_else(|| content_error(path, row.line, problem))?)
+                let score = label.parse::<f32>().ok().filter(|score| score.is_finite());
+                let problem = format!("`{label}` in column `{}` is no number", self.label_column);
+                Ok(Target::Score(score.ok_or_else(|| content_error(path, row.line, problem))?))
             }
         };
-        Ok(Example { id: row.line.to_string(), text: row.text, pair: row.pair, target: Some(target) })
+        let target = row.label.as_ref().map(target).transpose()?;
+        Ok(Example { id: row.line.to_string(), text: row.text, pair: row.pair, target })
     }
 }
 
@@ -186,5 +233,6 @@ struct Raw {
     line: usize,
     text: String,
     pair: Option<String>,
-    label: String,
+    /// `None` for an example that keeps it to itself.
+    label: Option<String>,
 }

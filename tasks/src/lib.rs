@@ -34,11 +34,18 @@ mod file_task;
 mod fingerprint;
 mod glue;
 mod head;
+mod home;
+mod hub_task;
 mod inference;
 pub mod loss;
 mod masking;
 mod metrics;
 mod model;
+#[cfg(feature = "parquet")]
+mod parquet;
+#[cfg(not(feature = "parquet"))]
+#[path = "no_parquet.rs"]
+mod parquet;
 mod prefix;
 mod sets;
 pub mod shuffle;
@@ -57,6 +64,8 @@ pub use catalog::{Tasks, nearest};
 pub use dataset::{Dataset, Example, Target, TaskKind, UnknownKind, majority_accuracy};
 pub use evaluation::{Prediction, evaluate, evaluate_answers};
 pub use file_task::FileTask;
+pub use home::{DataFetchError, FetchedTask, Home};
+pub use hub_task::HubTask;
 pub use inference::{by_sequence, outputs};
 pub use masking::{MaskConfig, mask_tokens};
 pub use metrics::{Judged, Metric, MetricError, Metrics, Scores};

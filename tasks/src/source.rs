@@ -56,12 +56,14 @@ pub enum DataError {
     #[error(transparent)]
     Reader(Box<dyn std::error::Error + Send + Sync>),
     /// A known task's files are not there.
-    #[error("task `{task}` needs {}: give the folder that holds it with --data-dir", path.display())]
+    #[error("task `{task}` needs {}: {how}", path.display())]
     Missing {
         /// The task.
         task: String,
         /// The file that was looked for.
         path: PathBuf,
+        /// How to get it.
+        how: String,
     },
     /// A request that fits no data.
     #[error("{0}")]
@@ -165,6 +167,14 @@ pub(crate) enum Ragged {
 }
 
 impl Table {
+    /// A table of these rows, each as long as `columns`.
+    pub fn new(path: &Path, columns: Vec<String>, rows: Vec<Row>) -> Result<Self, DataError> {
+        if rows.is_empty() {
+            return Err(content_error(path, None, "the file has no rows"));
+        }
+        Ok(Self { path: path.to_owned(), columns, rows, ragged: 0 })
+    }
+
     /// Parses `text`; `columns` names them where the file has no header.
     pub fn parse(
         path: &Path,
@@ -235,21 +245,36 @@ impl Table {
     pub fn parse_json_lines(path: &Path, text: &str, wanted: &[&str]) -> Result<Self, DataError> {
         let mut rows = Vec::new();
         for (line, number) in text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty()) {
-            let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line)
+            let object = serde_json::from_str(line)
                 .map_err(|error| content_error(path, number, format!("not a JSON object: {error}")))?;
-            let cell = |name: &&str| match object.get(*name) {
-                Some(serde_json::Value::String(text)) => Ok(text.clone()),
-                Some(serde_json::Value::Null) | None => {
-                    let there: Vec<&str> = object.keys().map(String::as_str).collect();
-                    let problem = format!("no value for `{name}`; there are: {}", there.join(", "));
-                    Err(content_error(path, number, problem))
-                }
-                Some(value) => Ok(value.to_string()),
-            };
-            rows.push(Row { line: number, cells: wanted.iter().map(cell).collect::<Result<_, _>>()? });
+            let cells = json_cells(&object, wanted).map_err(|problem| content_error(path, number, problem))?;
+            rows.push(Row { line: number, cells });
         }
-        let columns = wanted.iter().map(|&name| name.to_owned()).collect();
-        Ok(Self { path: path.to_owned(), columns, rows, ragged: 0 })
+        Self::of_json(path, rows, wanted)
+    }
+
+    /// Parses a JSON list of objects, or an object with such a list under `data`. Rows are counted from 1.
+    pub fn parse_json(path: &Path, text: &str, wanted: &[&str]) -> Result<Self, DataError> {
+        #[derive(serde::Deserialize)]
+        #[serde(untagged)]
+        enum File {
+            List(Vec<JsonObject>),
+            Data { data: Vec<JsonObject> },
+        }
+        // Where it is no JSON at all, the place of the mistake helps; where it is, its form.
+        let value: serde_json::Value = serde_json::from_str(text)
+            .map_err(|error| content_error(path, error.line(), format!("not JSON: {error}")))?;
+        let (File::List(objects) | File::Data { data: objects }) = serde_json::from_value(value)
+            .map_err(|_| content_error(path, None, "not a list of objects, nor one under `data`"))?;
+        let rows = objects.iter().zip(1..).map(|(object, number)| {
+            let problem = |problem| content_error(path, None, format!("row {number}: {problem}"));
+            Ok(Row { line: number, cells: json_cells(object, wanted).map_err(problem)? })
+        });
+        Self::of_json(path, rows.collect::<Result<_, DataError>>()?, wanted)
+    }
+
+    fn of_json(path: &Path, rows: Vec<Row>, wanted: &[&str]) -> Result<Self, DataError> {
+        Self::new(path, wanted.iter().map(|&name| name.to_owned()).collect(), rows)
     }
 
     /// The place of the column called `name`.
@@ -269,7 +294,28 @@ impl Table {
     }
 }
 
+type JsonObject = serde_json::Map<String, serde_json::Value>;
+
+/// The `wanted` values of an object as text.
+fn json_cells(object: &JsonObject, wanted: &[&str]) -> Result<Vec<String>, String> {
+    let cell = |name: &&str| match object.get(*name) {
+        Some(serde_json::Value::String(text)) => Ok(text.clone()),
+        Some(serde_json::Value::Null) | None => {
+            let there: Vec<&str> = object.keys().map(String::as_str).collect();
+            Err(format!("no value for `{name}`; there are: {}", there.join(", ")))
+        }
+        Some(value) => Ok(value.to_string()),
+    };
+    wanted.iter().map(cell).collect()
+}
+
 impl Row {
+    /// A row of a file that has no lines of text.
+    #[cfg(feature = "parquet")]
+    pub fn new(number: usize, cells: Vec<String>) -> Self {
+        Self { line: number, cells }
+    }
+
     pub fn cell(&self, column: usize) -> &str {
         &self.cells[column]
     }

@@ -1,11 +1,16 @@
 //! SQuAD: questions whose answers are spans of a text (v1.1), or are not there (v2.0).
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
+use bert_backbone::Source;
 use serde::Deserialize;
 
 use crate::{
-    TaskData, TaskSource,
+    Home, TaskData, TaskSource,
+    parquet::{self, ParquetTable},
     source::{DataError, content_error, read_bytes},
 };
 
@@ -17,7 +22,7 @@ pub struct Question {
     /// The question.
     pub question: String,
     /// The text that holds the answer. Questions of a paragraph share it.
-    pub context: std::sync::Arc<str>,
+    pub context: Arc<str>,
     /// The answers that are right; none for a question that cannot be answered.
     pub answers: Vec<Answer>,
 }
@@ -41,19 +46,38 @@ pub enum SquadVersion {
 }
 
 impl SquadVersion {
-    /// The training and validation files under `data`.
-    pub fn files(self, data: &Path) -> [PathBuf; 2] {
-        let version = match self {
+    fn name(self) -> &'static str {
+        match self {
             SquadVersion::V1 => "v1.1",
             SquadVersion::V2 => "v2.0",
-        };
-        ["train", "dev"].map(|part| data.join("squad").join(format!("{part}-{version}.json")))
+        }
+    }
+
+    /// The training and validation files under `data`: the official ones, unless only the hub's are there.
+    pub fn files(self, data: &Path) -> [PathBuf; 2] {
+        let (folder, version) = (data.join("squad"), self.name());
+        [("train", "train"), ("dev", "validation")].map(|(official, hub)| {
+            let official = folder.join(format!("{official}-{version}.json"));
+            let hub = folder.join(version).join(format!("{hub}.parquet"));
+            if hub.is_file() && !official.is_file() { hub } else { official }
+        })
     }
 }
 
 impl TaskSource for SquadVersion {
     fn files(&self, data: &Path) -> Vec<PathBuf> {
         SquadVersion::files(*self, data).into()
+    }
+
+    fn home(&self) -> Option<Home> {
+        let (repository, config) = match self {
+            SquadVersion::V1 => ("rajpurkar/squad", "plain_text"),
+            SquadVersion::V2 => ("rajpurkar/squad_v2", "squad_v2"),
+        };
+        let file = |part: &str| (format!("{config}/{part}-00000-of-00001.parquet"), format!("{part}.parquet"));
+        let files = ["train", "validation"].map(file).into();
+        let source = Source::Dataset { repository: repository.to_owned(), files };
+        Some(Home::new(Path::new("squad").join(self.name()), source))
     }
 
     fn load(&self, _name: &str, data: &Path) -> Result<TaskData, DataError> {
@@ -115,20 +139,19 @@ struct RawAnswer {
     answer_start: usize,
 }
 
-/// Reads a file in SQuAD's format.
+/// Reads a file in SQuAD's format, or a Parquet file of the hub's with the same questions.
 ///
 /// # Errors
 /// If the file cannot be read, is not in the format, or an answer does not stand where it says.
 pub fn read_squad(path: &Path) -> Result<Vec<Question>, DataError> {
-    let bytes = read_bytes(path)?;
-    let file: File = serde_json::from_slice(&bytes)
-        .map_err(|error| content_error(path, error.line(), format!("not in SQuAD's format: {error}")))?;
+    let is_parquet = path.extension().is_some_and(|extension| extension == "parquet");
+    let paragraphs = if is_parquet { read_hub(path)? } else { read_json(path)? };
     let mut questions = Vec::new();
-    for paragraph in file.data.into_iter().flat_map(|article| article.paragraphs) {
-        let context: std::sync::Arc<str> = paragraph.context.into();
+    for Paragraph { context, qas } in paragraphs {
+        let context: Arc<str> = context.into();
         // SQuAD counts characters, Rust bytes.
         let starts: Vec<usize> = context.char_indices().map(|(byte, _)| byte).collect();
-        for raw in paragraph.qas {
+        for raw in qas {
             let answers = if raw.is_impossible { Vec::new() } else { raw.answers };
             let answer = |answer: RawAnswer| {
                 let start = starts.get(answer.answer_start).copied().unwrap_or(context.len());
@@ -151,4 +174,39 @@ pub fn read_squad(path: &Path) -> Result<Vec<Question>, DataError> {
         return Err(content_error(path, None, "the file has no questions"));
     }
     Ok(questions)
+}
+
+fn read_json(path: &Path) -> Result<Vec<Paragraph>, DataError> {
+    let bytes = read_bytes(path)?;
+    let file: File = serde_json::from_slice(&bytes)
+        .map_err(|error| content_error(path, error.line(), format!("not in SQuAD's format: {error}")))?;
+    Ok(file.data.into_iter().flat_map(|article| article.paragraphs).collect())
+}
+
+/// The hub has a row for each question; those of a paragraph follow each other.
+fn read_hub(path: &Path) -> Result<Vec<Paragraph>, DataError> {
+    /// The hub's form of a list of answers.
+    #[derive(Deserialize)]
+    struct Answers {
+        text: Vec<String>,
+        answer_start: Vec<usize>,
+    }
+    let ParquetTable { table, .. } = parquet::read(path, &["id", "context", "question", "answers"])?;
+    let mut paragraphs: Vec<Paragraph> = Vec::new();
+    for row in &table.rows {
+        let Answers { text, answer_start } = serde_json::from_str(row.cell(3))
+            .map_err(|error| content_error(path, None, format!("row {}: answers: {error}", row.line)))?;
+        let answers = text.into_iter().zip(answer_start).map(|(text, answer_start)| RawAnswer { text, answer_start });
+        let question = RawQuestion {
+            id: row.cell(0).to_owned(),
+            question: row.cell(2).to_owned(),
+            answers: answers.collect(),
+            is_impossible: false,
+        };
+        match paragraphs.last_mut().filter(|paragraph| paragraph.context == row.cell(1)) {
+            Some(paragraph) => paragraph.qas.push(question),
+            None => paragraphs.push(Paragraph { context: row.cell(1).to_owned(), qas: vec![question] }),
+        }
+    }
+    Ok(paragraphs)
 }

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{DataError, Dataset, Questions, TaskKind};
+use crate::{DataError, Dataset, Home, Questions, TaskKind};
 
 /// A task's data, by its kind.
 #[derive(Clone, Debug)]
@@ -34,6 +34,11 @@ pub trait TaskSource: Send + Sync {
     fn files(&self, data: &Path) -> Vec<PathBuf> {
         let _ = data;
         Vec::new()
+    }
+
+    /// Where those files come from; `None` if nobody but the user knows.
+    fn home(&self) -> Option<Home> {
+        None
     }
 
     /// Reads the data of the task called `name`.
@@ -84,6 +89,7 @@ pub struct Task {
     pub stands_for: Option<String>,
     /// Files it needs beside those that the source names, relative to the data folder.
     files: Vec<PathBuf>,
+    home: Option<Home>,
     source: Arc<dyn TaskSource>,
 }
 
@@ -113,6 +119,7 @@ impl Task {
             paper_epochs: None,
             stands_for: None,
             files: Vec::new(),
+            home: source.home(),
             source: Arc::new(source),
         }
     }
@@ -138,6 +145,21 @@ impl Task {
         self
     }
 
+    /// The same task with a place where its files come from: `fetch NAME` then gets them.
+    pub fn from_home(self, home: Home) -> Self {
+        Self { home: Some(home), ..self }
+    }
+
+    /// Where its files come from, if that is known.
+    pub fn home(&self) -> Option<&Home> {
+        self.home.as_ref()
+    }
+
+    /// What `fetch` calls it.
+    pub fn fetch_name(&self) -> String {
+        if self.suite == "glue" { format!("glue/{}", self.name) } else { self.name.clone() }
+    }
+
     /// The files it cannot be run without, under a data folder.
     pub fn files(&self, data: &Path) -> Vec<PathBuf> {
         let mut files = self.source.files(data);
@@ -155,14 +177,33 @@ impl Task {
         self.files(data).iter().all(|file| file.is_file())
     }
 
+    /// Checks that all its files are there.
+    ///
+    /// # Errors
+    /// If one is missing; the error says how to get it.
+    pub fn check_files(&self, data: &Path) -> Result<(), DataError> {
+        match self.files(data).into_iter().find(|file| !file.is_file()) {
+            Some(path) => Err(DataError::Missing { task: self.name.clone(), path, how: self.how_to_get_it() }),
+            None => Ok(()),
+        }
+    }
+
+    /// What to do where its files are missing.
+    pub fn how_to_get_it(&self) -> String {
+        let folder = "give the folder that holds it with --data-dir";
+        match &self.home {
+            Some(Home::Fetched { .. }) => format!("`adapter-lab fetch {}` gets it, or {folder}", self.fetch_name()),
+            Some(Home::ByHand { about }) => format!("{folder}; it comes from {about}"),
+            None => folder.to_owned(),
+        }
+    }
+
     /// Reads its data, which then has the task's name.
     ///
     /// # Errors
     /// If a file is missing or not as it must be, the reader fails, or it gives data of another kind.
     pub fn load(&self, data: &Path) -> Result<TaskData, DataError> {
-        if let Some(missing) = self.files(data).into_iter().find(|file| !file.is_file()) {
-            return Err(DataError::Missing { task: self.name.clone(), path: missing });
-        }
+        self.check_files(data)?;
         let mut loaded = self.source.load(&self.name, data)?;
         if loaded.kind() != self.kind {
             let (expected, found) = (self.kind, loaded.kind());
@@ -177,7 +218,7 @@ impl Task {
 
 impl fmt::Debug for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, suite, kind, metric, classes, paper_epochs, stands_for, files, source: _ } = self;
+        let Self { name, suite, kind, metric, classes, paper_epochs, stands_for, files, home, source: _ } = self;
         f.debug_struct("Task")
             .field("name", name)
             .field("suite", suite)
@@ -187,6 +228,7 @@ impl fmt::Debug for Task {
             .field("paper_epochs", paper_epochs)
             .field("stands_for", stands_for)
             .field("files", files)
+            .field("home", home)
             .finish_non_exhaustive()
     }
 }

@@ -289,7 +289,7 @@ fn scores_and_several_labels_are_read_too() {
 
 #[rstest]
 #[case::column("my.csv", "words,label\na,x\n", "my.csv:1: no column `text`; there are: words, label")]
-#[case::extension("my.txt", "text,label\na,x\n", "must end in .csv, .tsv or .jsonl")]
+#[case::extension("my.txt", "text,label\na,x\n", "must end in .csv, .tsv, .jsonl, .json or .parquet")]
 #[case::ragged("my.csv", "text,label\na,x\nb\n", "my.csv:3: 1 cells, expected 2")]
 #[case::json("my.jsonl", "{\"text\": \"a\", \"label\": \"x\"}\n{oops\n", "my.jsonl:2: not a JSON object")]
 #[case::value(

@@ -63,7 +63,7 @@ fn an_own_task_needs_a_data_folder_only_for_the_files_it_names() {
     assert!(task.needs_data() && !task.is_present(folder.path()));
     let error = task.load(folder.path()).unwrap_err();
     assert!(
-        matches!(&error, DataError::Missing { task, path } if task == "dogs" && path.ends_with("animals/dogs.tsv"))
+        matches!(&error, DataError::Missing { task, path, .. } if task == "dogs" && path.ends_with("animals/dogs.tsv"))
     );
     fs::create_dir(folder.path().join("animals")).unwrap();
     fs::write(folder.path().join("animals/dogs.tsv"), "").unwrap();

@@ -4,6 +4,10 @@
 //! `glue_data/`, `additional/` and `squad/` in that folder, and after `adapter-lab fetch minilm-l6` for its tokenizer.
 //! A task whose files are not there is passed over and named.
 
+#[cfg(feature = "parquet")]
+#[path = "../../bert-backbone/tests/support/hub.rs"]
+mod hub;
+
 use std::{collections::BTreeMap, env, path::PathBuf, time::Instant};
 
 use bert_backbone::{Fetcher, Tokenizer};
@@ -172,4 +176,35 @@ fn reading_and_tokenising_is_timed() {
         println!("SQuAD train, read and {pass}: {:.2} s", start.elapsed().as_secs_f64());
     }
     assert_eq!(squad[0], squad[1]);
+}
+
+/// The official files, turned into the hub's form by `golden/hub/convert.py DATA HUB`, are the same data to the bit.
+#[cfg(feature = "parquet")]
+#[test]
+#[ignore = "needs the real files, and ADAPTER_LAB_HUB with what golden/hub/convert.py makes of them (pyarrow)"]
+fn the_hubs_form_of_the_real_files_is_the_same_data() {
+    let hub = PathBuf::from(env::var_os("ADAPTER_LAB_HUB").expect("ADAPTER_LAB_HUB names the converted files"));
+    let hub = hub::Hub::serve_repositories(&hub, hub::Fault::None);
+    let fetched = tempfile::tempdir().unwrap();
+    let tasks = Tasks::paper();
+    let mut compared = 0;
+    for task in tasks.suite("glue").into_iter().chain(tasks.find("squad")) {
+        if !task.is_present(&data()) {
+            println!("{}: not there", task.name);
+            continue;
+        }
+        match tasks.fetch(&task.fetch_name(), fetched.path(), &hub.fetcher(fetched.path())) {
+            Err(error) if error.to_string().contains("the repository has no") => {
+                println!("{}: {error}", task.name);
+                continue;
+            }
+            result => drop(result.unwrap()),
+        }
+        let started = Instant::now();
+        let both = [task.load(fetched.path()).unwrap(), task.load(&data()).unwrap()];
+        assert_eq!(both[0].fingerprint(), both[1].fingerprint(), "{}", task.name);
+        println!("{}: the same, {:.1} s", task.name, started.elapsed().as_secs_f64());
+        compared += 1;
+    }
+    assert!(compared > 0);
 }

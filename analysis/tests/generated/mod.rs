@@ -35,6 +35,7 @@ pub struct Spec {
     pub epochs: u64,
     pub seed: u64,
     pub trained: usize,
+    pub examples: Option<Examples>,
 }
 
 impl Spec {
@@ -87,6 +88,7 @@ impl Spec {
             epochs: 3,
             seed: 0,
             trained,
+            examples: None,
         }
     }
 
@@ -115,6 +117,11 @@ impl Spec {
 
     pub fn trivial(self, trivial: f64) -> Self {
         Self { trivial, ..self }
+    }
+
+    /// How many examples it used: training, validation, test.
+    pub fn examples(self, [train, validation, test]: [usize; 3]) -> Self {
+        Self { examples: Some(Examples { train, validation, test }), ..self }
     }
 
     pub fn diverged(self) -> Self {
@@ -186,7 +193,7 @@ impl Spec {
             kept: Kept::Last,
             majority,
             extra: BTreeMap::new(),
-            examples: Examples { train: 1000, validation: 500, test: if self.test.is_some() { 500 } else { 0 } },
+            examples: self.examples.unwrap_or_default(),
             loss_curve: vec![(5, 0.7), (10, 0.5)],
             network: Network { layers: 12, hidden: 768, heads: 12, intermediate: 3072 },
             test: self.test.iter().map(|score| (self.metric.to_owned(), *score)).collect(),

@@ -32,7 +32,7 @@ pub struct BackboneArgs {
 /// Where fetched backbones are kept.
 #[derive(Args, Clone, Debug)]
 pub struct CacheArgs {
-    /// Folder of fetched backbones [default: adapter-lab in the user's cache folder]
+    /// Folder of fetched backbones and data [default: adapter-lab in the user's cache folder]
     #[arg(long, env = "ADAPTER_LAB_CACHE", value_name = "DIR")]
     pub cache_dir: Option<PathBuf>,
 }
@@ -69,9 +69,16 @@ impl BackboneArgs {
 /// Where the files of known tasks are.
 #[derive(Args, Clone, Debug)]
 pub struct DataArgs {
-    /// Folder with glue_data/, additional/ and squad/
+    /// Folder with glue_data/, additional/, squad/ and hub/ [default: where `fetch` puts data]
     #[arg(long, env = "ADAPTER_LAB_DATA", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+}
+
+impl DataArgs {
+    /// The folder, beside the backbones if nothing else is said.
+    pub fn folder(&self, cache: &CacheArgs) -> PathBuf {
+        RunContext { data_dir: self.data_dir.clone(), ..cache.context() }.data_folder()
+    }
 }
 
 /// Where to compute.

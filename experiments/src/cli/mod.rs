@@ -134,7 +134,7 @@ fn parsed(lab: &Lab, matches: &clap::ArgMatches) -> Result<()> {
         Command::Ablate(args) => ablate::run(&args, &session),
         Command::Bench(args) => bench::run(&args, &session),
         Command::Parity(args) => parity::run(&args, &session),
-        Command::Fetch(args) => fetch::run(&args),
+        Command::Fetch(args) => fetch::run(&args, &session),
         Command::List(args) => list::run(&args, &session),
     })
 }

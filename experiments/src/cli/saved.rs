@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     lab::{AnyModel, Inference},
-    run::{FileOptions, Origin, RunContext},
+    run::{FileOptions, Origin, RunContext, is_own_data},
 };
 
 /// Which task file, and how to run it.
@@ -57,8 +57,8 @@ pub struct UseArgs {
 /// The task that a task file is scored on.
 #[derive(Args, Clone, Debug)]
 pub struct ScoredTaskArgs {
-    /// A known task (see `list tasks`), or file:PATH [default: the task that the file was trained on]
-    #[arg(long, value_name = "NAME|file:PATH")]
+    /// A known task (see `list tasks`), file:PATH or hub:OWNER/NAME [default: the task that the file was trained on]
+    #[arg(long, value_name = "NAME|file:PATH|hub:NAME")]
     pub task: Option<String>,
     #[command(flatten)]
     data: DataArgs,
@@ -83,7 +83,7 @@ pub struct Saved {
 impl ScoredTaskArgs {
     /// Refuses a mistyped task, before a backbone is loaded.
     pub fn check(&self, session: &Session<'_>) -> Result<()> {
-        let known = self.task.as_deref().filter(|task| !task.starts_with("file:"));
+        let known = self.task.as_deref().filter(|task| !is_own_data(task));
         known.map_or(Ok(()), |task| Ok(session.lab.tasks.find(task).map(drop)?))
     }
 }

@@ -5,18 +5,18 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use bert_backbone::{Backbone, BertConfig, Checkpoint, CheckpointError, Fetcher, KnownBackbone};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
-use tasks::{FileTask, TaskData, TaskKind, TokenCache};
+use tasks::{Dataset, FileTask, HubTask, TaskData, TaskKind, TokenCache};
 
 use crate::{device::Devices, lab::Lab, train::Watch};
 
 /// Where runs find what they need, and where they keep what they make.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunContext {
-    /// Folder of the known tasks' files.
+    /// Folder of the known tasks' files; `None` is where `fetch` puts them.
     pub data_dir: Option<PathBuf>,
     /// Folder of fetched backbones; `None` is the user's cache.
     pub cache_dir: Option<PathBuf>,
@@ -44,6 +44,11 @@ impl RunContext {
     /// A fetcher for the folder of backbones.
     pub fn fetcher(&self) -> Fetcher {
         Fetcher::new(self.cache_dir.clone().unwrap_or_else(Fetcher::default_cache))
+    }
+
+    /// The folder of the known tasks' files.
+    pub fn data_folder(&self) -> PathBuf {
+        self.data_dir.clone().unwrap_or_else(|| self.fetcher().cache.join("data"))
     }
 
     /// Where word pieces are kept: beside the fetched backbones.
@@ -84,17 +89,13 @@ impl RunContext {
         Ok((config, pooler))
     }
 
-    /// Checks that there is such a task and a folder to look for it, without reading it.
+    /// Checks that there is such a task and that its files are there, without reading them.
     ///
     /// # Errors
-    /// If there is no such task or no folder.
+    /// If there is no such task, or a file is missing.
     pub fn check_task(&self, lab: &Lab, name: &str) -> Result<()> {
-        if name.starts_with("file:") {
-            return Ok(());
-        }
-        let task = lab.tasks.find(name)?;
-        if task.needs_data() && self.data_dir.is_none() {
-            bail!("task `{}` needs --data-dir (or ADAPTER_LAB_DATA): the folder with its files", task.name);
+        if !is_own_data(name) {
+            lab.tasks.find(name)?.check_files(&self.data_folder())?;
         }
         Ok(())
     }
@@ -112,13 +113,15 @@ impl RunContext {
         labels: Option<&[String]>,
         watch: &mut dyn Watch,
     ) -> Result<TaskData> {
-        self.check_task(lab, name)?;
-        let data = match name.strip_prefix("file:") {
-            Some(path) => {
-                let known_labels = labels.filter(|labels| !labels.is_empty()).map(<[String]>::to_vec);
-                TaskData::Texts(FileTask { known_labels, ..files.task(Path::new(path)) }.load()?)
-            }
-            None => lab.tasks.find(name)?.load(self.data_dir.as_deref().unwrap_or(Path::new("")))?,
+        let known_labels = labels.filter(|labels| !labels.is_empty()).map(<[String]>::to_vec);
+        let own = |path: &str| FileTask { known_labels, ..files.task(Path::new(path)) };
+        let data = if let Some(path) = name.strip_prefix("file:") {
+            TaskData::Texts(own(path).load()?)
+        } else if HubTask::is_name(name) {
+            let files = HubTask::parse(name)?.files(&self.data_folder(), own(""))?;
+            TaskData::Texts(Dataset { task: name.to_owned(), ..files.load()? })
+        } else {
+            lab.tasks.find(name)?.load(&self.data_folder())?
         };
         if let TaskData::Texts(dataset) = &data {
             dataset.notes.iter().for_each(|note| watch.note(&format!("{}: {note}", dataset.task)));
@@ -127,7 +130,12 @@ impl RunContext {
     }
 }
 
-/// Which columns of which files make a task of one's own (`file:PATH`).
+/// Whether a task's name means data that no lab knows: `file:PATH` or `hub:OWNER/NAME`.
+pub fn is_own_data(task: &str) -> bool {
+    task.starts_with("file:") || HubTask::is_name(task)
+}
+
+/// Which columns of which files make a task of one's own (`file:PATH`, `hub:OWNER/NAME`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FileOptions {

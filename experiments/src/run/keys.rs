@@ -12,8 +12,8 @@ use crate::lab::{Keys, Lab, PARTS};
 pub const RUN_KEYS: &[Key] = &[
     Key::new(
         "task",
-        "NAME|file:PATH",
-        "A known task (see `list tasks`), or file:PATH with a .csv, .tsv or .jsonl file of your own",
+        "NAME|file:PATH|hub:NAME",
+        "A known task (see `list tasks`), file:PATH with a .csv, .tsv, .jsonl, .json or .parquet file of your own, or hub:OWNER/NAME, fetched from the Hugging Face hub",
     ),
     Key::new("backbone", "NAME|FOLDER", "A known name (see `list backbones`) or a folder in Hugging Face layout"),
     Key::new("tuning", "METHOD", "What is trained (see `list methods`)"),
@@ -63,16 +63,24 @@ pub const RUN_KEYS: &[Key] = &[
 
 /// Keys that say how a file of one's own is read.
 pub const FILE_KEYS: &[Key] = &[
-    Key::new("text_column", "NAME", "For file:PATH: the text's column [default: text]"),
-    Key::new("pair_column", "NAME", "For file:PATH: the second text's column"),
-    Key::new("label_column", "NAME", "For file:PATH: the column of labels or scores [default: label]"),
+    Key::new("text_column", "NAME", "For file: and hub: the text's column [default: text]"),
+    Key::new("pair_column", "NAME", "For file: and hub: the second text's column"),
+    Key::new("label_column", "NAME", "For file: and hub: the column of labels or scores [default: label]"),
     Key::new(
         "labels",
         "KIND",
-        "For file:PATH: what that column holds: class, score, or several (a JSON list, or divided by |) [default: class]",
+        "For file: and hub: what that column holds: class, score, or several (a JSON list, or divided by |) [default: class]",
     ),
-    Key::new("validation_file", "FILE", "For file:PATH: examples to choose by [default: a tenth of the file]"),
-    Key::new("test_file", "FILE", "For file:PATH: examples to report on [default: a tenth of the file]"),
+    Key::new(
+        "validation_file",
+        "FILE",
+        "For file: and hub: examples to choose by [default: a tenth of the file, or the dataset's own]",
+    ),
+    Key::new(
+        "test_file",
+        "FILE",
+        "For file: and hub: examples to report on [default: a tenth of the file, or the dataset's own]",
+    ),
 ];
 
 /// Keys whose values are texts.
@@ -102,7 +110,7 @@ pub fn general_keys() -> Vec<&'static str> {
 const PREFIX: &str = "ADAPTER_LAB_";
 
 /// Variables that are options of commands, not of runs.
-const NOT_OF_RUNS: [&str; 5] = ["DATA", "CACHE", "DEVICE", "PIP", "NPM"];
+const NOT_OF_RUNS: [&str; 6] = ["DATA", "CACHE", "DEVICE", "PIP", "NPM", "MIRROR"];
 
 /// Reads layers of keys for a lab, which knows what keys there are.
 #[derive(Clone, Copy)]

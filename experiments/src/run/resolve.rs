@@ -7,7 +7,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use tasks::{TaskKind, WindowConfig, nearest};
 
-use super::{FileOptions, Layers, RunConfig, keys::FILE_KEYS};
+use super::{FileOptions, Layers, RunConfig, is_own_data, keys::FILE_KEYS};
 use crate::{
     lab::{Keys, Lab},
     train::TrainConfig,
@@ -182,8 +182,8 @@ pub fn resolve(lab: &Lab, keys: &Keys, network: &BertConfig, has_pooler: bool) -
     ensure!(general.limit_validation != Some(0), "limit_validation 0: at least 1 is needed");
     ensure!(general.max_length != Some(0), "max_length 0: at least 1 is needed");
     let longest = network.max_position_embeddings;
-    let task = general.task.context("give --task: a name of `list tasks`, or file:PATH")?;
-    let task = if task.starts_with("file:") { task } else { lab.tasks.find(&task)?.name.clone() };
+    let task = general.task.context("give --task: a name of `list tasks`, file:PATH or hub:OWNER/NAME")?;
+    let task = if is_own_data(&task) { task } else { lab.tasks.find(&task)?.name.clone() };
     let reads_questions = lab.tasks.find(&task).is_ok_and(|task| task.kind == TaskKind::Span);
     let usual = if reads_questions { WindowConfig::default().max_length } else { 128 };
     let max_length = general.max_length.unwrap_or(longest.min(usual));

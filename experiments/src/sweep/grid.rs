@@ -33,7 +33,7 @@ impl Experiment {
     ///
     /// # Errors
     /// If a run makes no sense.
-    pub fn grid(&self, lab: &Lab, shape: &BackboneShape<'_>, data: Option<&Path>) -> Result<Grid> {
+    pub fn grid(&self, lab: &Lab, shape: &BackboneShape<'_>, data: &Path) -> Result<Grid> {
         let mut grid = Grid::default();
         for Series { keys, by_task } in &self.series {
             let backbone = keys.get("backbone").and_then(Value::as_str);
@@ -80,13 +80,7 @@ impl Experiment {
     }
 
     /// The tasks of a value: names, or suites with those of their tasks whose data is there.
-    fn task_names(
-        &self,
-        lab: &Lab,
-        value: &Value,
-        data: Option<&Path>,
-        missing: &mut Vec<String>,
-    ) -> Result<Vec<Value>> {
+    fn task_names(&self, lab: &Lab, value: &Value, data: &Path, missing: &mut Vec<String>) -> Result<Vec<Value>> {
         let named = match value {
             Value::Array(list) => list.clone(),
             value => vec![value.clone()],
@@ -105,7 +99,7 @@ impl Experiment {
                 lab.tasks.suite(text).into_iter().filter(|task| !["wnli", "mnli-mm"].contains(&task.name.as_str()))
             {
                 let stand_in = lab.tasks.stand_in(task).filter(|_| self.suite == Suite::Synthetic);
-                let present = || data.is_some_and(|data| task.is_present(data)) || !task.needs_data();
+                let present = || task.is_present(data);
                 if let Some(stand_in) = stand_in {
                     names.push(stand_in.name.clone().into());
                 } else if self.suite == Suite::Synthetic && task.needs_data() {

@@ -95,7 +95,7 @@ impl Plan {
         let suite = options.suite.unwrap_or(Suite::of_backbone(named.unwrap_or_default()));
         let experiment = Experiment::load(lab, name, options.scale, suite, &[&environment, &options.set])?;
         let shape = |backbone: &str| context.backbone_shape(backbone);
-        let grid = experiment.grid(lab, &shape, context.data_dir.as_deref());
+        let grid = experiment.grid(lab, &shape, &context.data_folder());
         let Grid { runs, missing, too_large } = grid.with_context(|| format!("experiment `{}`", experiment.name))?;
         for run in runs.iter().filter(|_| experiment.kind == ExperimentKind::Ablate) {
             let inserts = run.method(lab)?.inserts(&context.backbone_shape(&run.backbone)?.0.shape());

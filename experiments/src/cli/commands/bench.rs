@@ -208,8 +208,8 @@ fn model(
 struct TextArgs {
     #[command(flatten)]
     backbone: BackboneArgs,
-    /// A known task (see `list tasks`), or file:PATH with a .csv, .tsv or .jsonl file of your own
-    #[arg(long, value_name = "NAME|file:PATH")]
+    /// A known task (see `list tasks`), file:PATH with a file of your own, or hub:OWNER/NAME
+    #[arg(long, value_name = "NAME|file:PATH|hub:NAME")]
     task: Option<String>,
     #[command(flatten)]
     data: DataArgs,
@@ -246,7 +246,7 @@ const MAX_LENGTH: usize = 128;
 impl TextArgs {
     fn load(&self, device: &Device, session: &Session<'_>) -> Result<Texts> {
         let context = RunContext { data_dir: self.data.data_dir.clone(), ..self.backbone.cache.context() };
-        let name = self.task.as_deref().context("give --task: a name of `list tasks`, or file:PATH")?;
+        let name = self.task.as_deref().context("give --task: a name of `list tasks`, file:PATH or hub:OWNER/NAME")?;
         let files = file_options(&session.keys)?;
         let TaskData::Texts(dataset) = context.load_task(session.lab, name, &files, None, &mut Notes)? else {
             bail!("this is measured on texts, not on questions")

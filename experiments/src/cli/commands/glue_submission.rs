@@ -9,7 +9,7 @@ use tasks::{TestSet, submission_files, zip_submission};
 
 use crate::cli::{
     Session,
-    args::check_folder,
+    args::{DataArgs, check_folder},
     output::print,
     saved::{Saved, UseArgs},
 };
@@ -23,9 +23,8 @@ pub struct GlueSubmissionArgs {
     adapters: Vec<PathBuf>,
     #[command(flatten)]
     how: UseArgs,
-    /// Folder with glue_data/
-    #[arg(long, env = "ADAPTER_LAB_DATA", value_name = "DIR")]
-    data_dir: PathBuf,
+    #[command(flatten)]
+    data: DataArgs,
     /// Folder of the server's files; those already there go into the archive too
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -45,24 +44,25 @@ struct Submission {
 }
 
 pub fn run(args: &GlueSubmissionArgs, session: &Session<'_>) -> Result<()> {
-    submit(&args.adapters, &args.how, &args.data_dir, &args.out, args.json, session)
+    submit(&args.adapters, &args.how, &args.data, &args.out, args.json, session)
 }
 
 /// Predicts and writes, after everything that can be wrong was looked at.
 pub(super) fn submit(
     adapters: &[PathBuf],
     how: &UseArgs,
-    data: &Path,
+    data: &DataArgs,
     out: &Path,
     json: bool,
     session: &Session<'_>,
 ) -> Result<()> {
     check_folder(out)?;
+    let data = data.folder(&how.cache);
     let all = how.load_all(adapters, session)?;
     let mut work: Vec<(&Saved, TestSet)> = Vec::new();
     for saved in &all {
         let task = saved.info.task.clone();
-        for set in TestSet::of(&task, data)? {
+        for set in TestSet::of(&task, &data)? {
             saved.check_task(&task, set.kind, set.labels)?;
             let twice = work.iter().any(|(_, other)| other.file == set.file);
             ensure!(!twice, "two of the files predict {}: give one per task", set.file);

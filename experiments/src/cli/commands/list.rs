@@ -4,15 +4,16 @@ use std::path::PathBuf;
 
 use adapter_core::Init;
 use anyhow::Result;
-use bert_backbone::{Bert, Source, known_backbones};
+use bert_backbone::{Bert, known_backbones};
 use burn::module::Module;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use tasks::Home;
 
 use crate::{
     cli::{
         Session,
-        args::CacheArgs,
+        args::{CacheArgs, DataArgs},
         output::{grouped, print, table},
     },
     device::{cpu, device_kinds},
@@ -25,9 +26,8 @@ use crate::{
 pub struct ListArgs {
     /// What to list
     what: What,
-    /// Folder with glue_data/, additional/ and squad/, for `list tasks`
-    #[arg(long, env = "ADAPTER_LAB_DATA", value_name = "DIR")]
-    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArgs,
     #[command(flatten)]
     cache: CacheArgs,
     /// Print one JSON document
@@ -37,7 +37,7 @@ pub struct ListArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum What {
-    /// Tasks of the paper, and whether their data is under --data-dir
+    /// Tasks of the paper, whether their data is under --data-dir, and how to get it
     Tasks,
     /// Methods: what can be trained, with the keys of each
     Methods,
@@ -109,32 +109,57 @@ struct TaskRow<'a> {
     kind: String,
     classes: Option<usize>,
     metric: &'a str,
-    /// Unknown without a data folder.
-    present: Option<bool>,
+    present: bool,
+    /// The files that it needs.
+    files: Vec<PathBuf>,
+    /// What `fetch` calls them.
+    fetch: Option<String>,
+    /// Where the user gets them.
+    by_hand: Option<&'a str>,
 }
 
 fn task_list(args: &ListArgs, lab: &Lab) -> Result<()> {
-    fn row<'a>(task: &'a tasks::Task, args: &ListArgs) -> TaskRow<'a> {
+    let folder = args.data.folder(&args.cache);
+    let mut list: Vec<TaskRow<'_>> = Vec::new();
+    for task in &lab.tasks {
         let tasks::Task { name, suite, kind, classes, metric, .. } = task;
-        let present =
-            if task.needs_data() { args.data_dir.as_ref().map(|folder| task.is_present(folder)) } else { Some(true) };
-        TaskRow { name, suite, kind: kind.to_string(), classes: *classes, metric, present }
+        let (fetch, by_hand) = match task.home() {
+            Some(Home::Fetched { .. }) => (Some(task.fetch_name()), None),
+            Some(Home::ByHand { about }) => (None, Some(about.as_str())),
+            None => (None, None),
+        };
+        list.push(TaskRow {
+            name,
+            suite,
+            kind: kind.to_string(),
+            classes: *classes,
+            metric,
+            present: task.is_present(&folder),
+            files: task.files(&folder),
+            fetch,
+            by_hand,
+        });
     }
-    let list: Vec<TaskRow<'_>> = lab.tasks.iter().map(|task| row(task, args)).collect();
     print(&list, args.json, || {
         let head = ["name", "suite", "kind", "classes", "metric", "data"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         rows.extend(list.iter().map(|row| {
-            let present = row.present.map_or("?", |present| if present { "yes" } else { "no" });
+            let data = match &row.fetch {
+                _ if row.files.is_empty() => "built in".to_owned(),
+                _ if row.present => "yes".to_owned(),
+                Some(name) => format!("fetch {name}"),
+                None => "by hand".to_owned(),
+            };
             let classes = row.classes.map_or("-".to_owned(), |classes| classes.to_string());
-            let name = row.name.to_owned();
-            vec![name, row.suite.to_owned(), row.kind.clone(), classes, row.metric.to_owned(), present.to_owned()]
+            vec![row.name.to_owned(), row.suite.to_owned(), row.kind.clone(), classes, row.metric.to_owned(), data]
         }));
-        let hint = match &args.data_dir {
-            Some(folder) => format!("\nLooked for data in {}.\n", folder.display()),
-            None => "\nGive --data-dir (or ADAPTER_LAB_DATA) to see which data is there.\n".to_owned(),
-        };
-        table(&rows) + &hint
+        let mut text = table(&rows) + &format!("\nLooked for data in {}.\n", folder.display());
+        for row in list.iter().filter(|row| !row.present && row.fetch.is_none()) {
+            let files: Vec<String> = row.files.iter().map(|file| file.display().to_string()).collect();
+            let from = row.by_hand.map_or(String::new(), |about| format!(", from {about}"));
+            text += &format!("By hand: {} needs {}{from}\n", row.name, files.join(", "));
+        }
+        text
     })
 }
 
@@ -181,12 +206,7 @@ fn backbones(args: &ListArgs) -> Result<()> {
             heads: known.config.num_attention_heads,
             parameters: Bert::random(&known.config, Init::new(0), &device)?.num_params(),
             fetched: fetcher.has(known.name),
-            source: match known.source {
-                Source::Embedded => "built in".to_owned(),
-                Source::Hub { repository } => format!("hub: {repository}"),
-                Source::Wheel(package) => format!("pip: {}=={}", package.name, package.version),
-                Source::Npm(package) => format!("npm: {}@{}", package.name, package.version),
-            },
+            source: known.source.to_string(),
             note: known.note,
         });
     }

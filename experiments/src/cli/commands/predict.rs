@@ -10,6 +10,7 @@ use tasks::{Example, Prediction, TaskKind, TokenCache};
 use super::glue_submission::submit;
 use crate::cli::{
     Session,
+    args::DataArgs,
     output::{print, table},
     saved::{Saved, SavedArgs},
 };
@@ -30,11 +31,10 @@ pub struct PredictArgs {
     input: Option<PathBuf>,
     /// Predict the test set of the file's own GLUE task instead, and write the server's file into this folder (as
     /// `glue-submission` does for several)
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["text", "input"], requires = "data_dir")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["text", "input"])]
     submission: Option<PathBuf>,
-    /// Folder with glue_data/, for --submission
-    #[arg(long, env = "ADAPTER_LAB_DATA", value_name = "DIR")]
-    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArgs,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -64,9 +64,9 @@ struct LabelProbability {
 }
 
 pub fn run(args: &PredictArgs, session: &Session<'_>) -> Result<()> {
-    if let (Some(folder), Some(data)) = (&args.submission, &args.data_dir) {
+    if let Some(folder) = &args.submission {
         let adapters = std::slice::from_ref(&args.saved.adapter);
-        return submit(adapters, &args.saved.how, data, folder, args.json, session);
+        return submit(adapters, &args.saved.how, &args.data, folder, args.json, session);
     }
     let examples = examples(args)?;
     let saved = args.saved.load(session)?;

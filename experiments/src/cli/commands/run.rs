@@ -82,8 +82,8 @@ struct Planned<'a> {
 pub(super) fn note(plan: &Plan, context: &RunContext) {
     let name = &plan.experiment;
     if !plan.missing.is_empty() {
-        let place = context.data_dir.as_ref().map_or("--data-dir".to_owned(), |folder| folder.display().to_string());
-        eprintln!("note: {name}: left out, their data is not in {place}: {}", plan.missing.join(", "));
+        let place = context.data_folder();
+        eprintln!("note: {name}: left out, their data is not in {}: {}", place.display(), plan.missing.join(", "));
     }
     if !plan.too_large.is_empty() {
         eprintln!("note: {name}: left out: {}", plan.too_large.join("; "));
