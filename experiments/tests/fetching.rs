@@ -149,8 +149,10 @@ fn list_tasks_says_how_to_get_what_is_missing() {
     for expected in ["fetch glue/cola", "fetch squad-v2", "fetch 20-newsgroups", "built in"] {
         assert!(text.contains(expected), "{expected}\n{text}");
     }
-    let by_hand = "additional/crowdflower_airline/Airline-Sentiment-2-w-AA.csv, from CrowdFlower's Data for Everyone";
+    let by_hand = "By hand, from CrowdFlower's Data for Everyone (data.world/crowdflower):\n  \
+                   additional/crowdflower_airline/Airline-Sentiment-2-w-AA.csv\n";
     assert!(text.contains(by_hand), "{text}");
+    assert_eq!(text.matches("political_media_full.csv").count(), 1, "one file of three tasks");
 }
 
 /// A disk that is full in the middle of a download: a message that says so, and nothing that looks like data.

@@ -1,6 +1,6 @@
 //! `list`: what there is.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use adapter_core::Init;
 use anyhow::Result;
@@ -153,14 +153,29 @@ fn task_list(args: &ListArgs, lab: &Lab) -> Result<()> {
             let classes = row.classes.map_or("-".to_owned(), |classes| classes.to_string());
             vec![row.name.to_owned(), row.suite.to_owned(), row.kind.clone(), classes, row.metric.to_owned(), data]
         }));
-        let mut text = table(&rows) + &format!("\nLooked for data in {}.\n", folder.display());
-        for row in list.iter().filter(|row| !row.present && row.fetch.is_none()) {
-            let files: Vec<String> = row.files.iter().map(|file| file.display().to_string()).collect();
-            let from = row.by_hand.map_or(String::new(), |about| format!(", from {about}"));
-            text += &format!("By hand: {} needs {}{from}\n", row.name, files.join(", "));
-        }
-        text
+        table(&rows) + &format!("\nLooked for data in {}.\n", folder.display()) + &by_hand(&list, &folder)
     })
+}
+
+/// The files that a user must get, under where they come from.
+fn by_hand(list: &[TaskRow<'_>], folder: &Path) -> String {
+    let mut places: Vec<(&str, Vec<String>)> = Vec::new();
+    for row in list.iter().filter(|row| !row.present && row.fetch.is_none()) {
+        let place = row.by_hand.unwrap_or("your own");
+        let files = match places.iter_mut().find(|(known, _)| *known == place) {
+            Some((_, files)) => files,
+            None => &mut places.push_mut((place, Vec::new())).1,
+        };
+        let missing = row.files.iter().filter(|file| !file.is_file());
+        let missing = missing.map(|file| file.strip_prefix(folder).unwrap_or(file).display().to_string());
+        missing.for_each(|file| {
+            if !files.contains(&file) {
+                files.push(file)
+            }
+        });
+    }
+    let lines = |(place, files): &(&str, Vec<String>)| format!("By hand, from {place}:\n  {}\n", files.join("\n  "));
+    places.iter().map(lines).collect()
 }
 
 #[derive(Serialize)]
