@@ -30,7 +30,7 @@ impl Init {
         device: &Device,
     ) -> Param<Tensor<D>> {
         let name = name.into();
-        lazy(shape, device, move |elements| self.truncated_normal_values(&name, elements, std))
+        lazy(shape, device, move |elements| self.values(&name, elements, std))
     }
 
     /// A parameter of which every element is `value`, made when first used.
@@ -38,8 +38,8 @@ impl Init {
         lazy(shape, device, move |elements| vec![value; elements])
     }
 
-    /// The first `elements` values of the tensor called `name`.
-    fn truncated_normal_values(self, name: &str, elements: usize, std: f64) -> Vec<f32> {
+    /// The first `elements` values of the tensor called `name`, drawn from N(0, `std`²) cut off at ±2 `std`.
+    pub fn values(self, name: &str, elements: usize, std: f64) -> Vec<f32> {
         let key = blake3::Hasher::new().update(&self.seed.to_le_bytes()).update(name.as_bytes()).finalize();
         let [a, b, c, d, e, f, g, h, ..] = *key.as_bytes();
         let key = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     fn values(seed: u64, name: &str, std: f64) -> Vec<f32> {
-        Init::new(seed).truncated_normal_values(name, 40_000, std)
+        Init::new(seed).values(name, 40_000, std)
     }
 
     /// Quantiles of the normal distribution at Φ(z), for z from -1.9 to 1.9, by numerical integration.
@@ -156,8 +156,8 @@ mod tests {
         assert!(equal(&values(3, "a", 1.0), &values(3, "b", 1.0)) < 3);
         assert!(equal(&values(3, "a", 1.0), &values(4, "a", 1.0)) < 3);
         assert_eq!(
-            Init::new(1).truncated_normal_values("a", 10, 1.0),
-            Init::new(1).truncated_normal_values("a", 100, 1.0)[..10],
+            Init::new(1).values("a", 10, 1.0),
+            Init::new(1).values("a", 100, 1.0)[..10],
             "an element does not depend on the tensor's size"
         );
     }

@@ -19,7 +19,7 @@ pub struct ExperimentRecord {
     pub preset: bool,
     /// What it shows.
     pub about: String,
-    /// `train`, `ablate` or `stream`.
+    /// `train`, `ablate`, `stream` or `search`.
     pub kind: String,
     /// `quick`, `desk`, `wide` or `paper`.
     pub scale: String,
@@ -39,6 +39,22 @@ pub struct ExperimentRecord {
     pub failed: Vec<FailedRun>,
     /// Tasks that it asks for and whose data is not there.
     pub missing: Vec<String>,
+    /// The space of a search.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub space: Vec<DimensionRecord>,
+}
+
+/// A choice of a search.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DimensionRecord {
+    /// The key of a trial's configuration.
+    pub key: String,
+    /// What it decides.
+    pub about: String,
+    /// What it can be, in words.
+    pub values: String,
+    /// What must hold for it to decide anything.
+    pub when: Option<String>,
 }
 
 impl ExperimentRecord {

@@ -52,7 +52,7 @@ pub use chart::{Colours, Dot, Figure, Heat, HeatCell, Key, Look, PALETTE, Panel,
 pub use diagram::{Block, Diagram};
 pub use evidence::{Effect, Interval, IntervalMethod, Side, Verdict};
 pub use exhibit::{Exhibit, Shown, paper_exhibits};
-pub use experiment::{ExperimentRecord, FailedRun};
+pub use experiment::{DimensionRecord, ExperimentRecord, FailedRun};
 pub use export::{EXPORT, documents, export};
 pub use findings::{Finding, findings};
 pub use record::{

@@ -23,6 +23,7 @@ mod cli;
 mod device;
 mod lab;
 mod run;
+mod search;
 mod study;
 mod sweep;
 mod train;
@@ -35,18 +36,22 @@ pub use device::{
 pub use lab::{Ablation, AnyMethod, AnyModel, Inference, Keys, Lab, MethodKind, OwnKey, Parts, Preset, Traces};
 pub use run::{
     BURN_VERSION, FILE_KEYS, FileOptions, FinishedRun, Imported, Labels, Layers, NUMERICS, OpenRun, Origin,
-    PreparedData, RUN_KEYS, RunConfig, RunContext, RunManifest, RunStore, Runner, Speed, StepLine, StepLog, StoredRun,
-    Workload, differences, effective_keys, foreign_keys, general_keys, resolve, run_id, write_json,
+    PreparedData, RUN_KEYS, RunConfig, RunContext, RunManifest, RunStore, Runner, SEARCH_KEYS, Speed, StepLine,
+    StepLog, StoredRun, Workload, differences, effective_keys, foreign_keys, general_keys, resolve, run_id, write_json,
+};
+pub use search::{
+    Dimension, Domain, EmbeddingError, KnownEmbeddings, Search, SearchOptions, Searched, Space, TrialConfig,
+    TrialRunner, WordVectors, embedding_file, known_embeddings, search_work,
 };
 pub use study::{Deviation, Parity, PretrainConfig, Tolerance, parity, pretrain, stream, trace};
 pub use sweep::{
     BackboneShape, Estimate, Experiment, ExperimentKind, ExperimentResult, Failure, Grid, Plan, PlanOptions,
-    RunOutcome, Scale, Suite, Sweep, SweepWatch, UnknownName, duration, estimate, work,
+    RunOutcome, Scale, Suite, Sweep, UnknownName, duration, estimate, work,
 };
 pub use train::{
     Adam, Checkpoint, CheckpointPolicy, LossScale, ModuleOptimizer, Optimizer, OptimizerConfig, OptimizerState,
-    RunError, Schedule, Silent, Step, StepGradients, Stop, TextPrediction, TrainConfig, TrainState, Trained,
-    TrainedModel, Trainer, Training, TrainingData, Update, Watch, WriteCheckpoint, train,
+    RunError, Schedule, Silent, Step, StepGradients, Stop, SweepWatch, TextPrediction, TrainConfig, TrainState,
+    Trained, TrainedModel, Trainer, Training, TrainingData, Update, Watch, WriteCheckpoint, train,
 };
 
 /// The code of the README and of the guide to extending is compiled and run with the tests.

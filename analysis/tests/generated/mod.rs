@@ -273,6 +273,7 @@ impl Folder {
             streams: Vec::new(),
             failed: Vec::new(),
             missing: Vec::new(),
+            space: Vec::new(),
         })
     }
 

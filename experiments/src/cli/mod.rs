@@ -19,7 +19,7 @@ use crate::{
     device::{guard, retain_freed_memory},
     lab::{Keys, Lab},
     run::general_keys,
-    sweep,
+    search, sweep,
     train::Stop,
 };
 use commands::*;
@@ -46,6 +46,10 @@ enum Command {
     /// Take runs from standard input (`run --jobs` starts this)
     #[command(hide = true)]
     Work,
+    /// Help with a search that standard input names (`baseline --jobs` starts this)
+    #[command(hide = true)]
+    SearchWork,
+    Baseline(Box<baseline::BaselineArgs>),
     Pretrain(pretrain::PretrainArgs),
     Params(params::ParamsArgs),
     Encode(encode::EncodeArgs),
@@ -124,6 +128,11 @@ fn parsed(lab: &Lab, matches: &clap::ArgMatches) -> Result<()> {
             let orders = io::BufReader::new(io::stdin());
             sweep::work(lab, &session.stop, orders, io::stdout(), &mut progress::WorkerLog)
         }
+        Command::SearchWork => {
+            ctrl_c::request_stop(&session.stop);
+            search::search_work(lab, &session.stop, io::BufReader::new(io::stdin()), &mut progress::WorkerLog)
+        }
+        Command::Baseline(args) => baseline::run(&args, &session),
         Command::Pretrain(args) => pretrain::run(&args),
         Command::Params(args) => params::run(&args, &session),
         Command::Encode(args) => encode::run(&args),

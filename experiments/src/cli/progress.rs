@@ -14,8 +14,7 @@ use clap::ValueEnum;
 use super::dashboard::Dashboard;
 use crate::{
     run::kept_evaluation,
-    sweep::SweepWatch,
-    train::{Step, Stop, Watch},
+    train::{Step, Stop, SweepWatch, Watch},
 };
 
 /// How progress is shown.

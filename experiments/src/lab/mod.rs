@@ -331,9 +331,10 @@ fn unknown(what: &str, name: &str, known: &[&str]) -> String {
 }
 
 /// The paper's experiments, by name.
-const PRESETS: [(&str, &str); 11] = [
+const PRESETS: [(&str, &str); 12] = [
     ("table1", include_str!("../../presets/table1.toml")),
     ("table2", include_str!("../../presets/table2.toml")),
+    ("baseline", include_str!("../../presets/baseline.toml")),
     ("fig3", include_str!("../../presets/fig3.toml")),
     ("fig4", include_str!("../../presets/fig4.toml")),
     ("fig5", include_str!("../../presets/fig5.toml")),

@@ -101,6 +101,15 @@ const TEXT_KEYS: [&str; 14] = [
     "test_file",
 ];
 
+/// Keys of a search (`kind = "search"`), which no run has.
+pub const SEARCH_KEYS: &[Key] = &[
+    Key::new("trials", "N", "For a search: trials that are drawn [default: 30]"),
+    Key::new("samples", "N,…", "For a search: examples that a trial trains on, at first and as the best third goes on"),
+    Key::new("search_seed", "SEED", "For a search: decides what is drawn [default: 0]"),
+    Key::new("seeds", "N", "For a search: seeds with which the best trial is trained [default: 3]"),
+    Key::new("embeddings", "FILE,…", "For a search: files of word vectors to choose from, or `glove-50d`"),
+];
+
 /// The names of all keys that every run has.
 pub fn general_keys() -> Vec<&'static str> {
     RUN_KEYS.iter().chain(FILE_KEYS).map(|key| key.name).collect()
@@ -176,6 +185,11 @@ impl<'a> Layers<'a> {
         Ok(keys)
     }
 
+    /// A value as it is written in a file, or a text.
+    pub fn value(self, text: &str) -> Value {
+        read(text)
+    }
+
     /// The value of a flag for a key: a text as it is where the key takes one, else a number, a truth value or a list.
     ///
     /// # Errors
@@ -202,10 +216,11 @@ impl<'a> Layers<'a> {
     pub fn check(self, key: &str, value: &Value, place: &str) -> Result<()> {
         let own = self.lab.own_keys();
         let mut known = general_keys();
-        known.extend(own.keys().map(String::as_str));
+        known.extend(own.keys().map(String::as_str).chain(SEARCH_KEYS.iter().map(|key| key.name)));
         if known.contains(&key) {
             let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-            ensure!(!values.is_empty(), "{place}: {key} = [] leaves nothing to run");
+            // No embeddings are a choice.
+            ensure!(!values.is_empty() || key == "embeddings", "{place}: {key} = [] leaves nothing to run");
             // What JSON cannot write is not a number.
             let infinite = |value: &Value| {
                 value.is_null() || value.as_str().is_some_and(|text| text.parse().is_ok_and(|x: f64| !x.is_finite()))

@@ -14,7 +14,7 @@ pub use config::{BURN_VERSION, NUMERICS, RunConfig};
 pub use context::{FileOptions, Labels, RunContext, is_own_data};
 pub use data::PreparedData;
 pub(crate) use keys::merge;
-pub use keys::{FILE_KEYS, Layers, RUN_KEYS, general_keys};
+pub use keys::{FILE_KEYS, Layers, RUN_KEYS, SEARCH_KEYS, general_keys};
 pub use resolve::{effective_keys, foreign_keys, resolve};
 pub use runner::{FinishedRun, Runner};
 pub use speed::{Speed, Workload};

@@ -127,7 +127,7 @@ fn survey<'a>(runner: &mut Runner<'_>, plans: &'a [Plan], threads: usize) -> Res
 /// Evaluations on the validation set that an experiment asks for after training.
 fn more_evaluations(plan: &Plan, config: &RunConfig, runner: &Runner<'_>) -> Result<f64> {
     Ok(match plan.kind {
-        ExperimentKind::Train => 0.0,
+        ExperimentKind::Train | ExperimentKind::Search => 0.0,
         ExperimentKind::Ablate => {
             let layers = runner.shape(&config.backbone)?.num_hidden_layers as f64;
             // Spans share what lies below them: n(n + 1)(n + 2)/6 + n layers instead of one pass for each span.

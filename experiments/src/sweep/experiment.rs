@@ -71,6 +71,8 @@ pub enum ExperimentKind {
     Ablate,
     /// They are trained one after the other over one backbone, and the earlier tasks evaluated again after each.
     Stream,
+    /// There are none: classifiers without BERT are drawn from a space, trained and compared.
+    Search,
 }
 
 /// A name that is none of those.
@@ -96,7 +98,7 @@ macro_rules! named {
 }
 named!(Scale, Scale::Quick, Scale::Desk, Scale::Wide, Scale::Paper);
 named!(Suite, Suite::Paper, Suite::Synthetic);
-named!(ExperimentKind, ExperimentKind::Train, ExperimentKind::Ablate, ExperimentKind::Stream);
+named!(ExperimentKind, ExperimentKind::Train, ExperimentKind::Ablate, ExperimentKind::Stream, ExperimentKind::Search);
 
 /// An experiment as it is written down.
 #[derive(Deserialize)]

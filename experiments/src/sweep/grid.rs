@@ -11,6 +11,7 @@ use super::{Experiment, Suite, experiment::Series};
 use crate::{
     lab::{Keys, Lab},
     run::{RunConfig, resolve},
+    search::{Search, search_options},
 };
 
 /// The shape of the backbone called so, and whether it has a pooler.
@@ -77,6 +78,26 @@ impl Experiment {
         }
         grid.runs.sort_by_key(|run| order.iter().position(|task| *task == run.task));
         Ok(grid)
+    }
+
+    /// The searches of an experiment that is one, and the tasks whose data is not there.
+    ///
+    /// # Errors
+    /// If a search makes no sense.
+    pub fn searches(&self, lab: &Lab, data: &Path) -> Result<(Vec<Search>, Vec<String>)> {
+        let (mut searches, mut missing) = (Vec::new(), Vec::new());
+        for Series { keys, by_task } in &self.series {
+            let tasks = keys.get("task").context("a search needs a task")?;
+            for task in self.task_names(lab, tasks, data, &mut missing)? {
+                let task = task.as_str().context("task: a name is needed")?.to_owned();
+                let mut keys = keys.clone();
+                keys.extend(by_task.get(&task).cloned().unwrap_or_default());
+                let options = search_options(&keys)?;
+                options.check()?;
+                searches.push(Search { task, files: Default::default(), options });
+            }
+        }
+        Ok((searches, missing))
     }
 
     /// The tasks of a value: names, or suites with those of their tasks whose data is there.

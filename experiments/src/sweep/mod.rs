@@ -10,4 +10,4 @@ pub use estimate::{Estimate, duration, estimate};
 pub use experiment::{Experiment, ExperimentKind, Scale, Suite, UnknownName};
 pub use grid::{BackboneShape, Grid};
 pub use plan::{ExperimentResult, Failure, Plan, PlanOptions};
-pub use workers::{RunOutcome, Sweep, SweepWatch, work};
+pub use workers::{RunOutcome, Sweep, work};

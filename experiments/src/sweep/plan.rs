@@ -11,6 +11,7 @@ use super::{Experiment, ExperimentKind, Grid, RunOutcome, Scale, Suite, Sweep, w
 use crate::{
     lab::{Inference, Keys, Lab},
     run::{Layers, RunConfig, RunContext, RunStore, Runner, write_json},
+    search::Search,
     study::stream,
     train::{RunError, Silent},
 };
@@ -36,6 +37,9 @@ pub struct Plan {
     pub overrides: Keys,
     /// Its runs.
     pub runs: Vec<RunConfig>,
+    /// Its searches.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub searches: Vec<Search>,
 }
 
 /// What became of an experiment.
@@ -64,7 +68,7 @@ pub struct Failure {
     /// Which, in short.
     pub run: String,
     /// Which.
-    pub config: RunConfig,
+    pub config: Keys,
     /// Why.
     pub error: String,
 }
@@ -94,27 +98,51 @@ impl Plan {
         let named = options.set.get("backbone").or(environment.get("backbone")).and_then(|name| name.as_str());
         let suite = options.suite.unwrap_or(Suite::of_backbone(named.unwrap_or_default()));
         let experiment = Experiment::load(lab, name, options.scale, suite, &[&environment, &options.set])?;
-        let shape = |backbone: &str| context.backbone_shape(backbone);
-        let grid = experiment.grid(lab, &shape, &context.data_folder());
-        let Grid { runs, missing, too_large } = grid.with_context(|| format!("experiment `{}`", experiment.name))?;
+        let (mut searches, mut grid) = (Vec::new(), Grid::default());
+        let hint = || format!("experiment `{}`", experiment.name);
+        if experiment.kind == ExperimentKind::Search {
+            (searches, grid.missing) = experiment.searches(lab, &context.data_folder()).with_context(hint)?;
+        } else {
+            let shape = |backbone: &str| context.backbone_shape(backbone);
+            grid = experiment.grid(lab, &shape, &context.data_folder()).with_context(hint)?;
+        }
+        let Grid { runs, missing, too_large } = grid;
         for run in runs.iter().filter(|_| experiment.kind == ExperimentKind::Ablate) {
             let inserts = run.method(lab)?.inserts(&context.backbone_shape(&run.backbone)?.0.shape());
             ensure!(inserts, "kind = \"ablate\": `{}` inserts nothing that could be removed", run.tuning);
         }
-        let mut tasks: Vec<&str> = runs.iter().map(|run| run.task.as_str()).collect();
+        let searched = searches.iter().map(|search| search.task.as_str());
+        let mut tasks: Vec<&str> = runs.iter().map(|run| run.task.as_str()).chain(searched).collect();
         tasks.dedup();
         tasks.into_iter().try_for_each(|task| context.check_task(lab, task))?;
         let Experiment { name, preset, about, kind, .. } = experiment;
         let mut overrides = environment;
         overrides.extend(options.set.clone());
         overrides.remove("backbone");
-        Ok(Self { experiment: name, preset, about, kind, scale: options.scale, missing, too_large, overrides, runs })
+        let scale = options.scale;
+        Ok(Self { experiment: name, preset, about, kind, scale, missing, too_large, overrides, runs, searches })
+    }
+
+    /// Whether there is nothing to run.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.searches.is_empty()
+    }
+
+    /// How many runs it has.
+    pub fn planned(&self) -> usize {
+        self.runs.len() + self.searches.iter().map(Search::planned).sum::<usize>()
     }
 
     /// The backbones of its runs by name, and what should be known of them.
     fn backbones(&self) -> BTreeMap<String, String> {
         let note = |name: &str| KnownBackbone::find(name).map_or("", |known| known.note).to_owned();
-        self.runs.iter().map(|run| (run.backbone.clone(), note(&run.backbone))).collect()
+        let searched = self.searches.iter().filter_map(|search| search.options.backbone.clone());
+        self.runs
+            .iter()
+            .map(|run| run.backbone.clone())
+            .chain(searched)
+            .map(|name| (name.clone(), note(&name)))
+            .collect()
     }
 
     /// The backbone of its runs.
@@ -129,7 +157,7 @@ impl Plan {
     pub fn execute(&self, sweep: &mut Sweep<'_>) -> Result<ExperimentResult> {
         ensure!(sweep.context.runs.is_some(), "an experiment needs a folder for its runs");
         let (ended, result) = match self.kind {
-            ExperimentKind::Stream => (Vec::new(), Ok(())),
+            ExperimentKind::Stream | ExperimentKind::Search => (Vec::new(), Ok(())),
             ExperimentKind::Train | ExperimentKind::Ablate => sweep.run_all(&self.runs),
         };
         if let Err(error) = result {
@@ -150,6 +178,15 @@ impl Plan {
             ExperimentKind::Train => {}
             ExperimentKind::Ablate => result.ablate(sweep, &runs, &self.runs)?,
             ExperimentKind::Stream => result.stream(sweep, &runs, &self.runs)?,
+            ExperimentKind::Search => {
+                for search in &self.searches {
+                    let searched =
+                        search.run_in_processes(sweep.lab, sweep.context, sweep.stop, sweep.jobs, sweep.watch)?;
+                    let place = result.runs.len();
+                    result.runs.extend((place..).zip(searched.trials));
+                    self.keep(&result, &runs)?;
+                }
+            }
         }
         self.keep(&result, &runs)?;
         Ok(result)
@@ -195,7 +232,7 @@ impl Plan {
 
 impl Failure {
     fn new(lab: &Lab, config: &RunConfig, error: &str) -> Self {
-        Self { run: config.describe(lab), config: config.clone(), error: error.to_owned() }
+        Self { run: config.describe(lab), config: config.keys().unwrap_or_default(), error: error.to_owned() }
     }
 }
 
@@ -312,12 +349,13 @@ impl ExperimentResult {
             kind: plan.kind.to_string(),
             scale: plan.scale.to_string(),
             backbones: plan.backbones(),
-            planned: plan.runs.len(),
+            planned: plan.planned(),
             runs: self.runs.values().map(|record| record.id.clone()).chain(streamed).collect(),
             streams: self.streams.iter().map(|stream| stream.id.clone()).collect(),
             failed: failed.collect(),
             missing: plan.missing.clone(),
             overrides: plan.overrides.clone().into_iter().collect(),
+            space: plan.searches.first().map(|search| search.options.space_record()).unwrap_or_default(),
         }
     }
 }

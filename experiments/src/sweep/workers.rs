@@ -19,7 +19,7 @@ use crate::{
     device::panic_text,
     lab::Lab,
     run::{BUSY_PAUSE, RunConfig, RunContext, Runner},
-    train::{RunError, Stop, Watch},
+    train::{RunError, Stop, SweepWatch, Watch},
 };
 
 /// Many runs, and whoever follows them.
@@ -34,15 +34,6 @@ pub struct Sweep<'a> {
     pub jobs: usize,
     /// Who is told of them.
     pub watch: &'a mut dyn SweepWatch,
-}
-
-/// Follows many runs.
-pub trait SweepWatch: Send {
-    /// Follows a run of this process, called `label`.
-    fn run(&mut self, label: &str) -> Box<dyn Watch>;
-
-    /// A run is over: its place among all of them, and its record or why it failed.
-    fn ended(&mut self, done: usize, of: usize, label: &str, result: Result<&RunRecord, &str>);
 }
 
 /// A run that is over: its record, or why it failed.

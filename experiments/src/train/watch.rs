@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use adapter_core::Place;
-use analysis::Evaluation;
+use analysis::{Evaluation, RunRecord};
 use anyhow::Result;
 
 /// A step that was taken.
@@ -74,4 +74,13 @@ impl Watch for Silent {
     fn step(&mut self, _: &Step) -> Result<()> {
         Ok(())
     }
+}
+
+/// Follows many runs.
+pub trait SweepWatch: Send {
+    /// Follows a run of this process, called `label`.
+    fn run(&mut self, label: &str) -> Box<dyn Watch>;
+
+    /// A run is over: its place among all of them, and its record or why it failed.
+    fn ended(&mut self, done: usize, of: usize, label: &str, result: Result<&RunRecord, &str>);
 }

@@ -11,17 +11,20 @@ use clap::Args;
 use serde::Serialize;
 use tasks::nearest;
 
-use crate::cli::{
-    Session,
-    args::{CacheArgs, DataArgs},
-    output::print,
+use crate::{
+    cli::{
+        Session,
+        args::{CacheArgs, DataArgs},
+        output::print,
+    },
+    search::known_embeddings,
 };
 
 /// Get weights or data and verify them
 ///
 /// NAME is a backbone (`list backbones`, or OWNER/NAME of the Hugging Face hub), a task (`list tasks`: cola, squad, sms-spam, …),
-/// a suite (glue, additional), a task of one (glue/cola), or a dataset of the hub (hub:OWNER/NAME, hub:OWNER/NAME/CONFIG). Data
-/// goes to --data-dir, where every command looks for it. A second call does nothing; one that was cut off continues.
+/// a suite (glue, additional), a task of one (glue/cola), a dataset of the hub (hub:OWNER/NAME, hub:OWNER/NAME/CONFIG), or word
+/// vectors for `baseline` (glove-50d). Data goes to --data-dir, where every command looks for it. A second call does nothing; one that was cut off continues.
 #[derive(Args, Debug)]
 pub struct FetchArgs {
     /// What to get
@@ -86,6 +89,11 @@ pub fn run(args: &FetchArgs, session: &Session<'_>) -> Result<()> {
         let fetched = tasks.fetch(name, &data, &fetcher).with_context(|| format!("cannot fetch `{name}`"))?;
         let reports: Vec<Report> = fetched.iter().map(|task| Report::new(&task.name, &task.fetched)).collect();
         return print(&reports, args.json, || reports.iter().map(Report::text).collect::<Vec<_>>().join("\n"));
+    }
+    if let Some(known) = known_embeddings().into_iter().find(|known| known.name == name) {
+        let fetched = fetcher.fetch_from(name, &known.source).with_context(|| format!("cannot fetch `{name}`"))?;
+        let report = Report::new(name, &fetched);
+        return print(&report, args.json, || format!("{}\n{}", report.text(), known.about));
     }
     if let Err(FetchError::Unknown { .. }) = fetcher.find(name) {
         let known = known_backbones();

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub mod ablate;
+pub mod baseline;
 pub mod bench;
 pub mod encode;
 pub mod eval;

@@ -49,7 +49,7 @@ struct Planned<'a> {
 fn text(planned: &Planned<'_>) -> String {
     let seconds = |name: &str| planned.estimated.estimate.as_ref()?.by_experiment.get(name).copied();
     let line = |plan: &Plan| {
-        let (name, runs) = (&plan.experiment, plan.runs.len());
+        let (name, runs) = (&plan.experiment, plan.planned());
         let time = seconds(name).map_or(String::new(), |seconds| format!(", {}", duration(seconds)));
         format!("{name}: {runs} runs{time}\n")
     };
@@ -72,7 +72,7 @@ pub fn run(args: &ReproduceArgs, session: &Session<'_>) -> Result<()> {
     let plan = |name| Plan::new(lab, name, &options, &context);
     let mut plans: Vec<Plan> = presets.into_iter().map(plan).collect::<Result<_>>()?;
     plans.iter().for_each(|plan| note(plan, &context));
-    plans.retain(|plan| !plan.runs.is_empty());
+    plans.retain(|plan| !plan.is_empty());
     ensure!(!plans.is_empty(), "there is nothing to run");
     if args.how.dry_run {
         let estimated = args.how.estimated(&plans, &context, session);

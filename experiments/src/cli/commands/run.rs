@@ -43,7 +43,7 @@ pub fn run(args: &RunArgs, session: &Session<'_>) -> Result<()> {
     let options = args.how.plan_options(args.backbone.as_deref(), session)?;
     let plan = Plan::new(session.lab, &args.experiment, &options, &context)?;
     note(&plan, &context);
-    ensure!(!plan.runs.is_empty(), "experiment `{}` has no runs", plan.experiment);
+    ensure!(!plan.is_empty(), "experiment `{}` has no runs", plan.experiment);
     let json = args.how.json;
     if args.how.dry_run {
         let estimated = args.how.estimated(std::slice::from_ref(&plan), &context, session);
@@ -65,7 +65,7 @@ pub fn run(args: &RunArgs, session: &Session<'_>) -> Result<()> {
     }
     match result.failed.len() {
         0 => Ok(()),
-        failed => bail!("{failed} of {} runs failed; the others are in {}", plan.runs.len(), args.runs.display()),
+        failed => bail!("{failed} of {} runs failed; the others are in {}", plan.planned(), args.runs.display()),
     }
 }
 

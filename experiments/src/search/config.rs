@@ -1,0 +1,272 @@
+//! The search: which trials are run, and which of them is the best.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    path::PathBuf,
+    thread,
+};
+
+use analysis::{DimensionRecord, RunRecord, Status};
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Space, TrialConfig, TrialRunner, space::NO_BERT, trial::embedding_name};
+use crate::{
+    lab::{Keys, Lab},
+    run::{BUSY_PAUSE, FileOptions, RunContext, SEARCH_KEYS},
+    train::{RunError, Stop, SweepWatch},
+};
+
+/// How a search is made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SearchOptions {
+    /// Trials that are drawn.
+    pub trials: usize,
+    /// Examples that a trial trains on: at first, and each time the best third goes on. None draws them from the space, and no
+    /// trial goes on.
+    pub samples: Vec<usize>,
+    /// Decides what is drawn.
+    pub search_seed: u64,
+    /// Seeds with which the best trial is trained.
+    pub seeds: u64,
+    /// Files of word vectors to choose from.
+    pub embeddings: Vec<PathBuf>,
+    /// The backbone whose word pieces are an embedding to choose.
+    pub backbone: Option<String>,
+    /// Training examples that are kept.
+    pub limit: Option<usize>,
+    /// Decides which a limit keeps.
+    pub limit_seed: u64,
+    /// Validation examples that are kept.
+    pub limit_validation: Option<usize>,
+    /// Choices that are not drawn.
+    pub fixed: Keys,
+}
+
+impl Default for SearchOptions {
+    fn default() -> Self {
+        Self {
+            trials: 30,
+            samples: vec![100_000, 300_000, 1_000_000],
+            search_seed: 0,
+            seeds: 3,
+            embeddings: Vec::new(),
+            backbone: None,
+            limit: None,
+            limit_seed: 0,
+            limit_validation: None,
+            fixed: Keys::new(),
+        }
+    }
+}
+
+/// A search for one task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Search {
+    /// The task.
+    pub task: String,
+    /// How its file is read.
+    #[serde(default, skip_serializing_if = "FileOptions::is_default")]
+    pub files: FileOptions,
+    /// How it is made.
+    #[serde(flatten)]
+    pub options: SearchOptions,
+}
+
+/// What a search found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Searched {
+    /// The task.
+    pub task: String,
+    /// Every trial, in the order of the search.
+    pub trials: Vec<RunRecord>,
+    /// The ids of the best trial, one for each seed.
+    pub best: Vec<String>,
+}
+
+/// The share of trials that goes on: one of so many.
+const THIRD: usize = 3;
+
+impl SearchOptions {
+    /// The space that is searched.
+    pub fn space(&self) -> Space {
+        let files = self.embeddings.iter().map(|path| embedding_name(path));
+        let random = ["random-50", "random-128", "random-512"].map(str::to_owned);
+        Space::paper(&files.chain(self.backbone.clone()).chain(random).collect::<Vec<String>>())
+    }
+
+    /// The space as a report writes it down, with the samples that a trial trains on.
+    pub fn space_record(&self) -> Vec<DimensionRecord> {
+        let samples = if self.samples.is_empty() { &Space::SAMPLES[..] } else { &self.samples };
+        let values: Vec<String> = samples.iter().map(usize::to_string).collect();
+        let mut record = self.space().record();
+        record.push(DimensionRecord {
+            key: "samples".to_owned(),
+            about: "examples that a trial trains on".to_owned(),
+            values: values.join(", "),
+            when: (!self.samples.is_empty()).then(|| "more for the best third, and again".to_owned()),
+        });
+        record
+    }
+
+    /// Refuses what makes no sense.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(&self) -> Result<()> {
+        ensure!(self.trials > 0, "trials 0: give a positive number");
+        ensure!(self.seeds > 0, "seeds 0: give a positive number");
+        let rising = self.samples.windows(2).all(|pair| pair[0] < pair[1]);
+        ensure!(rising && !self.samples.contains(&0), "samples {:?}: give rising positive numbers", self.samples);
+        self.space().draw(self.search_seed, 0, &self.fixed).map(drop)
+    }
+}
+
+impl Search {
+    /// How many trials it runs at most.
+    pub fn planned(&self) -> usize {
+        let mut planned = self.options.seeds as usize - 1;
+        let mut left = self.options.trials;
+        for _ in 0..self.options.samples.len().max(1) {
+            planned += left;
+            left = left.div_ceil(THIRD);
+        }
+        planned
+    }
+
+    /// The trial `number` with so many samples.
+    fn trial(&self, number: usize, samples: Option<usize>) -> Result<TrialConfig> {
+        let SearchOptions { search_seed, limit, limit_seed, limit_validation, fixed, .. } = &self.options;
+        let number = number as u64;
+        Ok(TrialConfig {
+            task: self.task.clone(),
+            tuning: NO_BERT.to_owned(),
+            seed: 0,
+            samples: samples.unwrap_or_else(|| Space::draw_samples(*search_seed, number)),
+            limit: *limit,
+            limit_seed: *limit_seed,
+            limit_validation: *limit_validation,
+            chosen: self.options.space().draw(*search_seed, number, fixed)?,
+        })
+    }
+
+    /// Runs the search. Several processes can do so in one folder of runs: each takes trials that no other has, and finds the
+    /// others' results.
+    ///
+    /// # Errors
+    /// If data or embeddings cannot be used, or it was interrupted.
+    pub fn run(&self, lab: &Lab, context: &RunContext, stop: &Stop, watch: &mut dyn SweepWatch) -> Result<Searched> {
+        self.options.check()?;
+        let mut runner = TrialRunner::new(lab, context, stop.clone(), &self.options.embeddings)?;
+        let mut progress = Progress { done: 0, of: self.planned(), watch };
+        let mut trials: Vec<(TrialConfig, RunRecord)> = Vec::new();
+        let mut left: Vec<usize> = (0..self.options.trials).collect();
+        let rungs: Vec<Option<usize>> = match &self.options.samples[..] {
+            [] => vec![None],
+            samples => samples.iter().copied().map(Some).collect(),
+        };
+        for (rung, samples) in rungs.into_iter().enumerate() {
+            if rung > 0 {
+                left.truncate(left.len().div_ceil(THIRD));
+            }
+            let configs = left.iter().map(|&number| self.trial(number, samples)).collect::<Result<Vec<_>>>()?;
+            let ended = self.stage(&mut runner, &configs, stop, &mut progress)?;
+            // The best first; of equal ones the one that was drawn first.
+            let mut order: Vec<usize> = (0..left.len()).collect();
+            order.sort_by(|&a, &b| score(&ended[b]).total_cmp(&score(&ended[a])).then(left[a].cmp(&left[b])));
+            left = order.iter().map(|&place| left[place]).collect();
+            trials.extend(configs.into_iter().zip(ended));
+        }
+        // Of equal ones the first.
+        let best =
+            trials.iter().rev().max_by(|(_, a), (_, b)| score(a).total_cmp(&score(b))).context("no trials")?.0.clone();
+        let repeats: Vec<TrialConfig> =
+            (1..self.options.seeds).map(|seed| TrialConfig { seed, ..best.clone() }).collect();
+        let ended = self.stage(&mut runner, &repeats, stop, &mut progress)?;
+        trials.extend(repeats.into_iter().zip(ended));
+        let of_best =
+            |(config, _): &&(TrialConfig, RunRecord)| TrialConfig { seed: best.seed, ..config.clone() } == best;
+        let best = trials.iter().filter(of_best).map(|(_, record)| record.id.clone()).collect();
+        Ok(Searched { task: self.task.clone(), trials: trials.into_iter().map(|(_, record)| record).collect(), best })
+    }
+
+    /// Runs these trials; one that another process has is waited for.
+    fn stage(
+        &self,
+        runner: &mut TrialRunner<'_>,
+        configs: &[TrialConfig],
+        stop: &Stop,
+        progress: &mut Progress<'_>,
+    ) -> Result<Vec<RunRecord>> {
+        let mut ended: BTreeMap<usize, RunRecord> = BTreeMap::new();
+        let mut queue: VecDeque<usize> = (0..configs.len()).collect();
+        // Others may have taken all that is left: only then is it worth a pause.
+        let mut busy = 0;
+        while let Some(number) = queue.pop_front() {
+            let config = &configs[number];
+            let label = config.describe();
+            let mut watch = progress.watch.run(&label);
+            match runner.run(config, &self.files, &mut *watch) {
+                Ok(record) => {
+                    drop(watch);
+                    progress.ended(&label, &record);
+                    ended.insert(number, record);
+                    busy = 0;
+                }
+                Err(RunError::Busy { .. }) => {
+                    ensure!(!stop.requested(), "interrupted; run the same command again to continue");
+                    queue.push_back(number);
+                    busy += 1;
+                    if busy >= queue.len() {
+                        thread::sleep(BUSY_PAUSE);
+                        busy = 0;
+                    }
+                }
+                Err(error) if error.ends_everything() => return Err(error.explained(true)),
+                Err(error) => bail!("{label}: {}", error.message()),
+            }
+        }
+        Ok(ended.into_values().collect())
+    }
+}
+
+struct Progress<'a> {
+    done: usize,
+    of: usize,
+    watch: &'a mut dyn SweepWatch,
+}
+
+impl Progress<'_> {
+    fn ended(&mut self, label: &str, record: &RunRecord) {
+        self.done += 1;
+        self.watch.ended(self.done, self.of, label, Ok(record));
+    }
+}
+
+/// What a trial is chosen by; one that diverged is worse than any other.
+fn score(record: &RunRecord) -> f64 {
+    let scored = record.last.as_ref().filter(|_| record.status == Status::Finished);
+    scored.and_then(|last| last.validation.get(&last.metric)).copied().unwrap_or(f64::NEG_INFINITY)
+}
+
+/// Reads a search's keys out of an experiment's.
+pub(crate) fn search_options(keys: &Keys) -> Result<SearchOptions> {
+    let known = |key: &str| SEARCH_KEYS.iter().any(|known| known.name == key);
+    let own = keys.iter().filter(|(key, _)| known(key) || SHARED.contains(&key.as_str()));
+    // One of a list need not be written as one.
+    let listed = |key: &str, value: &Value| match value {
+        Value::Array(_) => value.clone(),
+        value if LISTS.contains(&key) => vec![value.clone()].into(),
+        value => value.clone(),
+    };
+    let options = own.map(|(key, value)| (key.clone(), listed(key, value))).collect();
+    Ok(serde_json::from_value(Value::Object(options))?)
+}
+
+/// Keys that are lists.
+const LISTS: [&str; 2] = ["samples", "embeddings"];
+
+/// Keys of a search that runs have too.
+const SHARED: [&str; 4] = ["backbone", "limit", "limit_seed", "limit_validation"];

@@ -1,0 +1,330 @@
+//! Texts as a trial sees them: words with their vectors for the deep network, hashed n-grams for the wide model.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use adapter_core::Init;
+use anyhow::{Context, Result};
+use bert_backbone::Backbone;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use tasks::Example;
+
+use super::{WordVectors, space::TrialConfig};
+
+/// Words of a text that are looked at: no text of ours needs more to be told from others.
+pub const MAX_WORDS: usize = 128;
+/// Words of the training set that get a vector of their own.
+const MAX_VOCABULARY: usize = 20_000;
+/// Places of the wide model's n-grams.
+pub const BUCKETS: usize = 1 << 15;
+/// The row of words that nobody knows.
+const UNKNOWN: u32 = 0;
+
+/// Where the vectors of words come from.
+pub enum Embedding<'a> {
+    /// From nowhere: so many random numbers for each word of the training set.
+    Random(usize),
+    /// From a file.
+    Words(&'a WordVectors),
+    /// A backbone's own, of word pieces.
+    Pieces(&'a Backbone),
+}
+
+/// How a text becomes words.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// In lower case.
+    pub lower_case: bool,
+    /// Only letters and digits.
+    pub strip: bool,
+}
+
+impl Reading {
+    /// The words of a text: runs of letters and digits, and every other character by itself unless it is stripped.
+    pub fn words(self, text: &str) -> Vec<String> {
+        let text = if self.lower_case { text.to_lowercase() } else { text.to_owned() };
+        let (mut words, mut word) = (Vec::new(), String::new());
+        for c in text.chars() {
+            if c.is_alphanumeric() {
+                word.push(c);
+                continue;
+            }
+            if !word.is_empty() {
+                words.push(std::mem::take(&mut word));
+            }
+            if !self.strip && !c.is_whitespace() {
+                words.push(c.to_string());
+            }
+        }
+        words.extend((!word.is_empty()).then_some(word));
+        words
+    }
+
+    /// The words of an example: both texts of a pair.
+    pub fn example(self, example: &Example) -> Vec<String> {
+        let pair = example.pair.iter().flat_map(|pair| self.words(pair));
+        self.words(&example.text).into_iter().chain(pair).collect()
+    }
+}
+
+/// Every word of some examples, however they are read.
+pub fn all_words<'a>(examples: impl Iterator<Item = &'a Example> + Clone) -> BTreeSet<String> {
+    let ways = [(true, false), (false, false)].map(|(lower_case, strip)| Reading { lower_case, strip });
+    ways.into_iter().flat_map(|reading| examples.clone().flat_map(move |example| reading.example(example))).collect()
+}
+
+/// An example in numbers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Text {
+    /// Rows of the table of vectors; one at least.
+    pub words: Vec<u32>,
+    /// Places of its n-grams, each once.
+    pub grams: Vec<u32>,
+}
+
+/// Examples in numbers, and what the numbers mean.
+pub struct Features {
+    /// Training, validation and test.
+    pub parts: [Vec<Text>; 3],
+    /// The table of vectors, row by row, and its width; `None` without a deep network.
+    pub table: Option<(Vec<f32>, usize)>,
+}
+
+impl Features {
+    /// Reads training, validation and test examples as `config` says.
+    pub fn new(config: &TrialConfig, embedding: Option<Embedding<'_>>, parts: [&[Example]; 3]) -> Result<Self> {
+        let reading = Reading { lower_case: config.get("lower_case")?, strip: config.get("strip")? };
+        let words = parts.map(|part| part.iter().map(|example| reading.example(example)).collect::<Vec<_>>());
+        let ngram: usize = config.get("wide_ngram")?;
+        let mut texts = words.each_ref().map(|part| {
+            let grams = |words: &Vec<String>| Text { words: vec![UNKNOWN], grams: grams(words, ngram) };
+            part.iter().map(grams).collect::<Vec<Text>>()
+        });
+        let Some(embedding) = embedding else { return Ok(Self { parts: texts, table: None }) };
+        let (rows, table) = match embedding {
+            Embedding::Pieces(backbone) => pieces(backbone, &words)?,
+            Embedding::Random(dimensions) => {
+                let vocabulary = frequent(&words[0]).into_iter().take(MAX_VOCABULARY);
+                let vectors = Table::random(config.seed, dimensions);
+                rows_of(&words, vocabulary.map(|word| (word, None)).collect(), vectors)
+            }
+            Embedding::Words(vectors) => {
+                let known: BTreeSet<&String> = words.iter().flatten().flatten().collect();
+                let known =
+                    known.into_iter().filter_map(|word| Some((word.as_str(), Some(vectors.vectors.get(word)?))));
+                rows_of(&words, known.collect(), Table::random(config.seed, vectors.dimensions))
+            }
+        };
+        for (part, rows) in texts.iter_mut().zip(rows) {
+            part.iter_mut().zip(rows).for_each(|(text, rows)| text.words = rows);
+        }
+        Ok(Self { parts: texts, table: Some((table.values, table.width)) })
+    }
+}
+
+/// A table of vectors under way: the first row is of the unknown.
+struct Table {
+    seed: u64,
+    values: Vec<f32>,
+    width: usize,
+}
+
+impl Table {
+    fn random(seed: u64, width: usize) -> Self {
+        let mut table = Self { seed, values: Vec::new(), width };
+        table.add("", None);
+        table
+    }
+
+    /// Adds the vector of a word: its own, or a random one.
+    fn add(&mut self, word: &str, vector: Option<&Vec<f32>>) {
+        match vector {
+            Some(vector) => self.values.extend(vector),
+            None => {
+                let std = 1.0 / (self.width as f64).sqrt();
+                self.values.extend(Init::new(self.seed).values(&format!("word {word}"), self.width, std));
+            }
+        }
+    }
+}
+
+/// The rows of every text, three parts.
+type Rows = [Vec<Vec<u32>>; 3];
+
+fn rows_of(words: &[Vec<Vec<String>>; 3], known: Vec<(&str, Option<&Vec<f32>>)>, mut table: Table) -> (Rows, Table) {
+    let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
+    for (word, vector) in known {
+        numbers.insert(word, numbers.len() as u32 + UNKNOWN + 1);
+        table.add(word, vector);
+    }
+    let row = |word: &String| numbers.get(word.as_str()).copied().unwrap_or(UNKNOWN);
+    let rows = words
+        .each_ref()
+        .map(|part| part.iter().map(|words| at_least_one(words.iter().take(MAX_WORDS).map(row).collect())).collect());
+    (rows, table)
+}
+
+/// Word pieces instead of words; only those that occur get a row.
+fn pieces(backbone: &Backbone, words: &[Vec<Vec<String>>; 3]) -> Result<(Rows, Table)> {
+    let all = backbone.bert.embeddings.word_embeddings.weight.val();
+    let [_, width] = all.dims();
+    let mut of_word: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    for word in words.iter().flatten().flatten() {
+        if !of_word.contains_key(word.as_str()) {
+            of_word.insert(word, backbone.tokenizer.pieces(word).context("cannot tokenise a word")?.ids);
+        }
+    }
+    let used: BTreeSet<u32> = of_word.values().flatten().copied().collect();
+    let ids: Vec<i32> = used.iter().map(|&id| id as i32).collect();
+    let mut table = Table { seed: 0, values: vec![0.0; width], width };
+    if !ids.is_empty() {
+        let ids = Tensor::<1, Int>::from_data(TensorData::new(ids, [used.len()]), &all.device());
+        table.values.extend(all.select(0, ids).into_data().iter::<f32>());
+    }
+    let numbers: BTreeMap<u32, u32> = used.into_iter().zip(UNKNOWN + 1..).collect();
+    let row = |word: &String| of_word[word.as_str()].iter().map(|id| numbers[id]).collect::<Vec<u32>>();
+    let rows = words.each_ref().map(|part| {
+        part.iter().map(|words| at_least_one(words.iter().flat_map(row).take(MAX_WORDS).collect())).collect()
+    });
+    Ok((rows, table))
+}
+
+fn at_least_one(mut rows: Vec<u32>) -> Vec<u32> {
+    if rows.is_empty() {
+        rows.push(UNKNOWN);
+    }
+    rows
+}
+
+/// Words by how often they occur, the most frequent first; equally frequent ones in alphabetical order.
+fn frequent(texts: &[Vec<String>]) -> Vec<&str> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    texts.iter().flatten().for_each(|word| *counts.entry(word).or_default() += 1);
+    let mut words: Vec<(&str, usize)> = counts.into_iter().collect();
+    words.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    words.into_iter().map(|(word, _)| word).collect()
+}
+
+/// The places of all n-grams of up to `longest` words.
+fn grams(words: &[String], longest: usize) -> Vec<u32> {
+    let grams = (1..=longest).flat_map(|n| words.windows(n).map(|gram| place(&gram.join(" "))));
+    grams.collect::<BTreeSet<u32>>().into_iter().collect()
+}
+
+/// A hash that no platform and no version changes (FNV-1a), folded into the places there are.
+fn place(gram: &str) -> u32 {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    let hash = gram.bytes().fold(0xcbf2_9ce4_8422_2325, mix);
+    ((hash ^ (hash >> 32)) % BUCKETS as u64) as u32
+}
+
+/// Some texts on a device: their words and n-grams lie end to end, without padding.
+pub struct Batch {
+    /// How many texts.
+    pub texts: usize,
+    /// Rows of the table of vectors.
+    pub words: Tensor<1, Int>,
+    /// The text of each word.
+    pub text_of_word: Tensor<1, Int>,
+    /// 1 / how many words each text has. `[texts, 1]`
+    pub word_scale: Tensor<2>,
+    /// What filters read, for each width from 1 on.
+    pub windows: Vec<Windows>,
+    /// Places of n-grams.
+    pub grams: Tensor<1, Int>,
+    /// The text of each n-gram.
+    pub text_of_gram: Tensor<1, Int>,
+    /// 1 / √ of how many n-grams each text has. `[texts, 1]`
+    pub gram_scale: Tensor<2>,
+}
+
+/// All windows of some width. A text that is shorter has one, which ends with words that are not there.
+pub struct Windows {
+    /// The first word of each window, the second, and so on; one past the last word where there is none.
+    pub words: Vec<Tensor<1, Int>>,
+    /// The windows of each text, as many as the text with most has; one past the last window where there are no more.
+    pub of_text: Tensor<1, Int>,
+    /// As many as the text with most has.
+    pub most: usize,
+}
+
+impl Batch {
+    /// Packs `texts` for filters of up to so many words; 0 for none.
+    pub fn new(texts: &[&Text], widest: usize, device: &Device) -> Self {
+        let ints = |values: Vec<usize>| {
+            let size = values.len();
+            let values: Vec<i32> = values.into_iter().map(|value| value as i32).collect();
+            Tensor::<1, Int>::from_data(TensorData::new(values, [size]), device)
+        };
+        let column = |values: Vec<f32>| Tensor::from_data(TensorData::new(values, [texts.len(), 1]), device);
+        let text_of = |length: &dyn Fn(&Text) -> usize| {
+            texts.iter().enumerate().flat_map(|(text, of)| vec![text; length(of)]).collect::<Vec<usize>>()
+        };
+        let lengths: Vec<usize> = texts.iter().map(|text| text.words.len()).collect();
+        Self {
+            texts: texts.len(),
+            words: ints(texts.iter().flat_map(|text| &text.words).map(|&row| row as usize).collect()),
+            text_of_word: ints(text_of(&|text| text.words.len())),
+            word_scale: column(lengths.iter().map(|&length| 1.0 / length as f32).collect()),
+            windows: (1..=widest).map(|width| Windows::new(&lengths, width, ints)).collect(),
+            grams: ints(texts.iter().flat_map(|text| &text.grams).map(|&place| place as usize).collect()),
+            text_of_gram: ints(text_of(&|text| text.grams.len())),
+            gram_scale: column(texts.iter().map(|text| 1.0 / (text.grams.len().max(1) as f32).sqrt()).collect()),
+        }
+    }
+}
+
+impl Windows {
+    fn new(lengths: &[usize], width: usize, ints: impl Fn(Vec<usize>) -> Tensor<1, Int>) -> Self {
+        let all_words: usize = lengths.iter().sum();
+        let number = |length: usize| (length + 1).saturating_sub(width).max(1);
+        let all_windows: usize = lengths.iter().map(|&length| number(length)).sum();
+        let most = lengths.iter().map(|&length| number(length)).max().unwrap_or(1);
+        let (mut words, mut of_text) = (vec![Vec::with_capacity(all_windows); width], Vec::new());
+        let (mut word, mut window) = (0, 0);
+        for &length in lengths {
+            for start in 0..number(length) {
+                for (place, words) in words.iter_mut().enumerate() {
+                    words.push(if start + place < length { word + start + place } else { all_words });
+                }
+            }
+            of_text.extend((0..most).map(|n| if n < number(length) { window + n } else { all_windows }));
+            (word, window) = (word + length, window + number(length));
+        }
+        Self { words: words.into_iter().map(&ints).collect(), of_text: ints(of_text), most }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(true, true, &["it", "s", "a", "café", "2"])]
+    #[case(true, false, &["it", "'", "s", "a", "café", "!", "2"])]
+    #[case(false, true, &["It", "s", "a", "Café", "2"])]
+    fn a_text_is_read_in_four_ways(#[case] lower_case: bool, #[case] strip: bool, #[case] expected: &[&str]) {
+        assert_eq!(Reading { lower_case, strip }.words("It's a Café! 2"), expected);
+    }
+
+    #[test]
+    fn n_grams_count_once_and_their_places_never_change() {
+        let words = ["a", "b", "a"].map(str::to_owned);
+        assert_eq!(grams(&words, 1).len(), 2);
+        assert_eq!(grams(&words, 2).len(), 4);
+        assert_eq!((place(""), place("a b"), place("café")), (4457, 9497, 3396));
+    }
+
+    #[test]
+    fn windows_stay_within_their_texts() {
+        let numbers = |tensor: &Tensor<1, Int>| tensor.to_data().iter::<i64>().collect::<Vec<i64>>();
+        let texts = [3, 1].map(|length| Text { words: vec![2; length], grams: Vec::new() });
+        let batch = Batch::new(&texts.each_ref(), 2, &Device::flex());
+        let [one, two] = &batch.windows[..] else { panic!("two widths") };
+        assert_eq!((numbers(&one.words[0]), one.most), (vec![0, 1, 2, 3], 3));
+        // Two windows of the first text, one of the second, whose second word is not there.
+        assert_eq!([numbers(&two.words[0]), numbers(&two.words[1])], [vec![0, 1, 3], vec![1, 2, 4]]);
+        assert_eq!(numbers(&two.of_text), [0, 1, 2, 3]);
+    }
+}

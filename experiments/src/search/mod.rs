@@ -1,0 +1,19 @@
+//! The search without BERT (§3.3): classical text classifiers, drawn from a space, trained and compared on validation.
+//!
+//! A trial is a run like any other: its id is a hash of its configuration, its data and its embeddings, and a finished one is never
+//! run again. It takes seconds, so a killed one begins anew, and comes out the same to the bit.
+
+mod config;
+mod embeddings;
+mod features;
+mod network;
+mod space;
+mod trial;
+mod workers;
+
+pub(crate) use config::search_options;
+pub use config::{Search, SearchOptions, Searched};
+pub use embeddings::{EmbeddingError, KnownEmbeddings, WordVectors, embedding_file, known_embeddings};
+pub use space::{Dimension, Domain, Space, TrialConfig};
+pub use trial::TrialRunner;
+pub use workers::work as search_work;

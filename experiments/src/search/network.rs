@@ -1,0 +1,212 @@
+//! The classifier of a trial: a deep network on word vectors, a wide linear model on n-grams, or the sum of both.
+
+use adapter_core::{Activation, DropoutKey, DropoutSite, Init, Site};
+use anyhow::{Context, Result};
+use burn::{
+    module::{Module, Param},
+    nn::{BatchNorm, BatchNormConfig, LayerNorm, LayerNormConfig},
+    tensor::{Device, IndexingUpdateOp, Int, Tensor, TensorData, activation},
+};
+
+use super::{
+    features::{BUCKETS, Batch, Windows},
+    space::TrialConfig,
+};
+
+/// A linear layer.
+#[derive(Module, Debug)]
+struct Dense {
+    weight: Param<Tensor<2>>,
+    bias: Param<Tensor<1>>,
+}
+
+impl Dense {
+    fn new(name: &str, from: usize, to: usize, init: Init, device: &Device) -> Self {
+        let std = (1.0 / from as f64).sqrt();
+        let weight = init.truncated_normal(format!("{name}.weight"), [from, to], std, device);
+        Self { weight, bias: init.constant(0.0, [to], device) }
+    }
+
+    /// # Shapes
+    /// - `x`: `[rows, from]`, result: `[rows, to]`
+    fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+        x.matmul(self.weight.val()) + self.bias.val().unsqueeze()
+    }
+}
+
+/// A hidden layer.
+#[derive(Module, Debug)]
+struct Hidden {
+    dense: Dense,
+    batch_norm: Option<BatchNorm>,
+    layer_norm: Option<LayerNorm>,
+}
+
+/// The deep network.
+#[derive(Module, Debug)]
+pub struct Deep {
+    /// Vectors of words that are trained.
+    tuned: Option<Param<Tensor<2>>>,
+    /// A filter bank for each width, the narrowest first.
+    filters: Vec<Dense>,
+    filter_norm: Option<BatchNorm>,
+    hidden: Vec<Hidden>,
+    output: Dense,
+    /// Vectors of words that stay as they are.
+    #[module(skip)]
+    frozen: Option<Tensor<2>>,
+    #[module(skip)]
+    settings: Settings,
+}
+
+/// What of a trial's choices decides a pass through the deep network.
+#[derive(Clone, Debug)]
+struct Settings {
+    embedding_dropout: f64,
+    conv_activation: String,
+    conv_dropout: f64,
+    activation: String,
+    dropout: f64,
+}
+
+impl Deep {
+    /// The deep network of `config` for so many `classes`, on a table of vectors `[words, width]`.
+    pub fn new(config: &TrialConfig, table: &(Vec<f32>, usize), classes: usize, device: &Device) -> Result<Self> {
+        let (values, width) = (table.0.clone(), table.1);
+        let init = Init::new(config.seed);
+        let rows = values.len() / width.max(1);
+        let table = Tensor::<2>::from_data(TensorData::new(values, [rows, width]), device);
+        let tune: bool = config.get("tune_embeddings")?;
+        let widest: usize = if config.get("convolution")? { config.get("max_ngram")? } else { 0 };
+        let filters: usize = config.get("filters")?;
+        let bank = |n: usize| Dense::new(&format!("filters.{n}"), n * width, filters, init, device);
+        let pooled = if widest > 0 { widest * filters } else { width };
+        let batch_norm: bool = config.get("conv_batch_norm")?;
+        let (layers, size): (usize, usize) = (config.get("hidden_layers")?, config.get("hidden_size")?);
+        let norm: String = config.get("norm")?;
+        let hidden = (0..layers).map(|layer| Hidden {
+            dense: Dense::new(&format!("hidden.{layer}"), if layer == 0 { pooled } else { size }, size, init, device),
+            batch_norm: (norm == "batch").then(|| BatchNormConfig::new(size).init(device)),
+            layer_norm: (norm == "layer").then(|| LayerNormConfig::new(size).init(device)),
+        });
+        let hidden: Vec<Hidden> = hidden.collect();
+        let last = if layers > 0 { size } else { pooled };
+        Ok(Self {
+            tuned: tune.then(|| Param::from_tensor(table.clone())),
+            filters: (1..=widest).map(bank).collect(),
+            filter_norm: (widest > 0 && batch_norm).then(|| BatchNormConfig::new(pooled).init(device)),
+            hidden,
+            output: Dense::new("output", last, classes, init, device),
+            frozen: (!tune).then_some(table),
+            settings: Settings {
+                embedding_dropout: config.get("embedding_dropout")?,
+                conv_activation: config.get("conv_activation")?,
+                conv_dropout: config.get("conv_dropout")?,
+                activation: config.get("activation")?,
+                dropout: config.get("dropout")?,
+            },
+        })
+    }
+
+    /// How many words its widest filter reads; 0 without filters.
+    pub fn widest(&self) -> usize {
+        self.filters.len()
+    }
+
+    /// Scores of the classes; with `dropout` in training.
+    ///
+    /// # Shapes
+    /// - result: `[texts, classes]`
+    pub fn forward(&self, batch: &Batch, dropout: Option<DropoutKey>) -> Result<Tensor<2>> {
+        let table = self.tuned.as_ref().map(Param::val).or_else(|| self.frozen.clone()).context("no vectors")?;
+        let drop = |x: Tensor<2>, place: usize, probability: f64| match dropout {
+            Some(key) => key.mask(DropoutSite::SubLayer(place, Site::Attention), probability).apply(x),
+            None => x,
+        };
+        let Settings { embedding_dropout, conv_activation, conv_dropout, activation, dropout: hidden_dropout } =
+            &self.settings;
+        let words = drop(table.select(0, batch.words.clone()), 0, *embedding_dropout);
+        let mut x = if self.filters.is_empty() {
+            sum_by_text(words, batch.text_of_word.clone(), batch.texts) * batch.word_scale.clone()
+        } else {
+            let banks = self.filters.iter().zip(&batch.windows);
+            let found = banks.map(|(bank, windows)| highest(bank, &words, windows, conv_activation, batch.texts));
+            let mut found = Tensor::cat(found.collect::<Result<Vec<_>>>()?, 1);
+            if let Some(norm) = &self.filter_norm {
+                found = norm.forward(found);
+            }
+            drop(found, 1, *conv_dropout)
+        };
+        for (hidden, place) in self.hidden.iter().zip(2..) {
+            x = hidden.dense.forward(x);
+            if let Some(norm) = &hidden.batch_norm {
+                x = norm.forward(x);
+            }
+            if let Some(norm) = &hidden.layer_norm {
+                x = norm.forward(x);
+            }
+            x = drop(activate(activation, x)?, place, *hidden_dropout);
+        }
+        Ok(self.output.forward(x))
+    }
+}
+
+/// What each filter of a bank finds at most in each text.
+///
+/// # Shapes
+/// - `words`: `[words, width]`
+/// - result: `[texts, filters]`
+fn highest(bank: &Dense, words: &Tensor<2>, windows: &Windows, name: &str, texts: usize) -> Result<Tensor<2>> {
+    let ([_, width], device) = (words.dims(), words.device());
+    let nothing = Tensor::zeros([1, width], &device);
+    let words = Tensor::cat(vec![words.clone(), nothing], 0);
+    let parts = windows.words.iter().map(|places| words.clone().select(0, places.clone())).collect();
+    let found = activate(name, bank.forward(Tensor::cat(parts, 1)))?;
+    let [_, filters] = found.dims();
+    // Lower than anything that a filter can say.
+    let never = Tensor::full([1, filters], f32::MIN, &device);
+    let found = Tensor::cat(vec![found, never], 0).select(0, windows.of_text.clone());
+    let found: Tensor<3> = found.reshape([texts, windows.most, filters]);
+    Ok(found.max_dim(1).squeeze_dim::<2>(1))
+}
+
+/// # Shapes
+/// - `rows`: `[rows, width]`, `text_of`: the text of each
+/// - result: `[texts, width]`
+fn sum_by_text(rows: Tensor<2>, text_of: Tensor<1, Int>, texts: usize) -> Tensor<2> {
+    let [_, width] = rows.dims();
+    let none = Tensor::zeros([texts, width], &rows.device());
+    none.select_assign(0, text_of, rows, IndexingUpdateOp::Add)
+}
+
+fn activate(name: &str, x: Tensor<2>) -> Result<Tensor<2>> {
+    if name == "relu6" {
+        return Ok(activation::relu(x).clamp_max(6.0));
+    }
+    Ok(name.parse::<Activation>()?.forward(x))
+}
+
+/// The wide model: a weight for each place of an n-gram and each class.
+#[derive(Module, Debug)]
+pub struct Wide {
+    weight: Param<Tensor<2>>,
+    bias: Param<Tensor<1>>,
+}
+
+impl Wide {
+    /// A wide model for so many `classes`, which starts with nothing.
+    pub fn new(classes: usize, device: &Device) -> Self {
+        let init = Init::new(0);
+        Self { weight: init.constant(0.0, [BUCKETS, classes], device), bias: init.constant(0.0, [classes], device) }
+    }
+
+    /// Scores of the classes.
+    ///
+    /// # Shapes
+    /// - result: `[texts, classes]`
+    pub fn forward(&self, batch: &Batch) -> Tensor<2> {
+        let weights = self.weight.val().select(0, batch.grams.clone());
+        let sum = sum_by_text(weights, batch.text_of_gram.clone(), batch.texts);
+        sum * batch.gram_scale.clone() + self.bias.val().unsqueeze()
+    }
+}

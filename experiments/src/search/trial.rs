@@ -1,0 +1,435 @@
+//! One trial: a classifier of the space, trained and scored.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    rc::Rc,
+    time::Instant,
+};
+
+use adapter_core::{DropoutKey, tensors};
+use analysis::{Evaluation, Examples, Kept, Measured, MethodRecord, Params, RunRecord, SCHEMA, Scored, Status};
+use anyhow::{Context, Result, bail, ensure};
+use bert_backbone::Backbone;
+use burn::{
+    module::Module,
+    tensor::{Device, Tensor},
+};
+use tasks::{
+    Dataset, Example, Prediction, Scores, Target, TaskData, TaskKind, loss,
+    shuffle::{Purpose, permutation},
+};
+
+use super::{
+    WordVectors, embedding_file,
+    features::{Batch, Embedding, Features, Text, all_words},
+    network::{Deep, Wide},
+    space::{NO_BERT, TrialConfig},
+};
+use crate::{
+    device::{CpuClock, guard_on, memory, vector_bits},
+    lab::Lab,
+    run::{BURN_VERSION, FileOptions, NUMERICS, RunContext, RunStore, StoredRun, run_id},
+    train::{ModuleOptimizer, Optimizer, RunError, Silent, StepGradients, Stop, Update, Watch},
+};
+
+/// Examples of a step.
+const BATCH: usize = 128;
+/// Raised whenever a change alters what a trial computes.
+const VERSION: u32 = 1;
+/// Points of a loss curve.
+const CURVE: usize = 50;
+
+/// Runs trials one after the other; what two of them share is read once.
+pub struct TrialRunner<'a> {
+    lab: &'a Lab,
+    context: RunContext,
+    device: Device,
+    store: Option<RunStore>,
+    stop: Stop,
+    /// Files of word vectors, by the name that a trial calls them by.
+    files: BTreeMap<String, EmbeddingFile>,
+    backbone: Option<(String, Rc<Backbone>)>,
+    task: Option<(String, Rc<LoadedTask>)>,
+}
+
+struct EmbeddingFile {
+    path: PathBuf,
+    hash: String,
+}
+
+/// A task's data, and the vectors of its words.
+struct LoadedTask {
+    dataset: Dataset,
+    fingerprint: String,
+    vectors: BTreeMap<String, WordVectors>,
+}
+
+/// Adagrad with a penalty on large weights.
+#[derive(Clone, Copy, Debug)]
+struct Adagrad {
+    l2: f64,
+}
+
+impl Optimizer for Adagrad {
+    fn memory(&self) -> &'static [&'static str] {
+        &["squares"]
+    }
+
+    fn update(&self, update: Update<'_>) -> Tensor<1> {
+        let Update { value, gradient, memory, rate, decays, .. } = update;
+        let gradient = if decays && self.l2 > 0.0 { gradient + value.clone() * self.l2 } else { gradient };
+        let [squares] = memory else { unreachable!("Adagrad remembers one tensor") };
+        *squares = squares.clone() + gradient.clone() * gradient.clone();
+        // TensorFlow's first value of the sum.
+        value - gradient * rate / (squares.clone() + 0.1).sqrt()
+    }
+}
+
+impl<'a> TrialRunner<'a> {
+    /// A runner of trials that may name these files of word vectors.
+    ///
+    /// # Errors
+    /// If the device cannot be used, or a file cannot be read.
+    pub fn new(lab: &'a Lab, context: &RunContext, stop: Stop, embeddings: &[PathBuf]) -> Result<Self> {
+        let device = context.devices.first()?;
+        let mut files = BTreeMap::new();
+        for named in embeddings {
+            let (name, path) = (embedding_name(named), embedding_file(named, &context.fetcher().cache)?);
+            let hash = hash(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let before = files.insert(name.clone(), EmbeddingFile { path, hash });
+            ensure!(before.is_none(), "two files of word vectors are called {name}");
+        }
+        let store = context.runs.as_ref().map(RunStore::new);
+        Ok(Self { lab, context: context.clone(), device, store, stop, files, backbone: None, task: None })
+    }
+
+    /// Runs `config`, or finds it finished.
+    ///
+    /// # Errors
+    /// If data or embeddings cannot be used, another process has the trial, or it was interrupted.
+    pub fn run(
+        &mut self,
+        config: &TrialConfig,
+        files: &FileOptions,
+        watch: &mut dyn Watch,
+    ) -> Result<RunRecord, RunError> {
+        let devices = self.context.devices.names.clone();
+        guard_on(&devices, || self.start(config, files, watch))
+    }
+
+    fn start(
+        &mut self,
+        config: &TrialConfig,
+        files: &FileOptions,
+        watch: &mut dyn Watch,
+    ) -> Result<RunRecord, RunError> {
+        let task = self.task(&config.task, files, watch)?;
+        let config = TrialConfig { task: task.dataset.task.clone(), ..config.clone() };
+        let (keys, mut fingerprints) = (config.keys()?, BTreeMap::new());
+        fingerprints.insert("data".to_owned(), task.fingerprint.clone());
+        fingerprints.insert("device".to_owned(), self.context.devices.kinds());
+        fingerprints.insert("numerics".to_owned(), format!("{NUMERICS}, {NO_BERT} {VERSION}"));
+        let name: String = config.get("embeddings")?;
+        if let Some(hash) = self.embedding_hash(&name)? {
+            fingerprints.insert("embeddings".to_owned(), hash);
+        }
+        let id = run_id(&keys, &fingerprints)?;
+        let open = match self.store.as_ref().map(|store| store.open(&id)).transpose()? {
+            Some(StoredRun::Finished(record)) => return Ok(*record),
+            Some(StoredRun::Open(open)) => Some(open),
+            None => None,
+        };
+        let record = self.train(&config, &task, &name)?;
+        let record = RunRecord { id, config: keys, fingerprints, ..record };
+        if let Some(open) = open {
+            open.finish(&record, None)?;
+        }
+        Ok(record)
+    }
+
+    /// A task's data, limited by each trial for itself.
+    fn task(&mut self, name: &str, files: &FileOptions, watch: &mut dyn Watch) -> Result<Rc<LoadedTask>> {
+        if let Some((_, task)) = self.task.as_ref().filter(|(loaded, _)| loaded == name) {
+            return Ok(task.clone());
+        }
+        let data = self.context.load_task(self.lab, name, files, None, watch)?;
+        let fingerprint = data.fingerprint();
+        let TaskData::Texts(dataset) = data else {
+            bail!("`{name}`: the search is for texts with classes, not for questions")
+        };
+        ensure!(
+            dataset.kind == TaskKind::Classification,
+            "`{name}` is a {} task: the search is for texts with one class each",
+            dataset.kind
+        );
+        let mut vectors = BTreeMap::new();
+        if !self.files.is_empty() {
+            let words = all_words([&dataset.train, &dataset.validation, &dataset.test].into_iter().flatten());
+            for (name, file) in &self.files {
+                vectors.insert(name.clone(), WordVectors::read(&file.path, &words)?);
+            }
+        }
+        let task = Rc::new(LoadedTask { dataset, fingerprint, vectors });
+        self.task = Some((name.to_owned(), task.clone()));
+        Ok(task)
+    }
+
+    fn backbone(&mut self, name: &str) -> Result<Rc<Backbone>> {
+        if let Some((_, backbone)) = self.backbone.as_ref().filter(|(loaded, _)| loaded == name) {
+            return Ok(backbone.clone());
+        }
+        let backbone = Rc::new(self.context.backbone(name, &self.device, &mut Silent)?);
+        self.backbone = Some((name.to_owned(), backbone.clone()));
+        Ok(backbone)
+    }
+
+    /// What decides the vectors that a trial calls `name`, beside their name.
+    fn embedding_hash(&mut self, name: &str) -> Result<Option<String>> {
+        Ok(match (self.files.get(name), random_dimensions(name)) {
+            _ if name.is_empty() => None,
+            (Some(file), _) => Some(file.hash.clone()),
+            (None, Some(_)) => None,
+            (None, None) => {
+                let backbone = self.backbone(name)?;
+                Some(format!("{} {}", backbone.id().hash, backbone.tokenizer.hash()?))
+            }
+        })
+    }
+
+    fn train(&mut self, config: &TrialConfig, task: &LoadedTask, embeddings: &str) -> Result<RunRecord, RunError> {
+        let (started, mut cpu) = (Instant::now(), CpuClock::start());
+        let dataset = &task.dataset;
+        let train = limited(&dataset.train, config.limit, config.limit_seed);
+        let validation = limited(&dataset.validation, config.limit_validation, config.limit_seed);
+        let has_test = dataset.test.iter().any(|example| example.target.is_some());
+        let test: &[Example] = if has_test { &dataset.test } else { &[] };
+        let backbone = match (task.vectors.get(embeddings), random_dimensions(embeddings)) {
+            (None, None) if !embeddings.is_empty() => Some(self.backbone(embeddings)?),
+            _ => None,
+        };
+        let embedding = match (task.vectors.get(embeddings), random_dimensions(embeddings), &backbone) {
+            (Some(vectors), ..) => Some(Embedding::Words(vectors)),
+            (_, Some(dimensions), _) => Some(Embedding::Random(dimensions)),
+            (.., Some(backbone)) => Some(Embedding::Pieces(backbone)),
+            _ => None,
+        };
+        let features = Features::new(config, embedding, [&train, &validation, test])?;
+        let classes: Vec<usize> = train.iter().map(class).collect::<Result<_>>()?;
+        let device = self.device.clone().autodiff();
+        let towers: String = config.get("towers")?;
+        let outputs = dataset.labels.len();
+        let mut model = Model {
+            deep: match &features.table {
+                Some(table) => Some(Deep::new(config, table, outputs, &device)?),
+                None => None,
+            },
+            wide: (towers != "deep").then(|| Wide::new(outputs, &device)),
+        };
+        let trained = model.parameters();
+        let frozen = features.table.as_ref().map_or(0, |(values, _)| values.len());
+        let tuned: bool = config.get("tune_embeddings")?;
+        let total = trained + if tuned { 0 } else { frozen };
+
+        let (deep_rule, wide_rule) = (Adagrad { l2: config.get("l2")? }, Adagrad { l2: config.get("wide_l2")? });
+        let mut deep_optimizer = ModuleOptimizer::new(&deep_rule, 0.0);
+        let mut wide_optimizer = ModuleOptimizer::new(&wide_rule, 0.0);
+        let (deep_rate, wide_rate): (f64, f64) = (config.get("lr")?, config.get("wide_lr")?);
+        let (n, steps) = (train.len(), config.samples.div_ceil(BATCH));
+        let mut order: (u64, Vec<usize>) = (0, permutation(n, config.seed, Purpose::Epoch(0)));
+        let (mut sum, mut curve, mut curve_sum, mut words) = (0.0, Vec::new(), 0.0, 0);
+        let (mut diverged, every) = (false, steps.div_ceil(CURVE));
+        for step in 0..steps {
+            if self.stop.requested() {
+                return Err(RunError::Interrupted { step, kept: self.store.is_some() });
+            }
+            let mut example = |place: usize| {
+                let (epoch, place) = ((place / n) as u64, place % n);
+                if epoch != order.0 {
+                    order = (epoch, permutation(n, config.seed, Purpose::Epoch(epoch)));
+                }
+                order.1[place]
+            };
+            let chosen: Vec<usize> = (step * BATCH..(step + 1) * BATCH).map(&mut example).collect();
+            let texts: Vec<&Text> = chosen.iter().map(|&example| &features.parts[0][example]).collect();
+            let right: Vec<usize> = chosen.iter().map(|&example| classes[example]).collect();
+            words += texts.iter().map(|text| text.words.len()).sum::<usize>();
+            let batch = Batch::new(&texts, model.widest(), &device);
+            let key = DropoutKey { seed: config.seed, step: step as u64 };
+            let loss = loss::cross_entropy(model.forward(&batch, Some(key))?, &right);
+            let value = f64::from(loss.clone().into_scalar::<f32>());
+            if !value.is_finite() {
+                diverged = true;
+                break;
+            }
+            (sum, curve_sum) = (sum + value, curve_sum + value);
+            if (step + 1).is_multiple_of(every) {
+                curve.push((step + 1, curve_sum / every as f64));
+                curve_sum = 0.0;
+            }
+            let gradients = loss.backward();
+            model.deep = model.deep.map(|deep| {
+                let gradients = StepGradients::of(&deep, &gradients);
+                deep_optimizer.update(deep, &gradients, deep_rate)
+            });
+            model.wide = model.wide.map(|wide| {
+                let gradients = StepGradients::of(&wide, &gradients);
+                wide_optimizer.update(wide, &gradients, wide_rate)
+            });
+        }
+        let training_seconds = started.elapsed().as_secs_f64();
+        let metrics = |predictions: &[Prediction], examples: &[Example]| {
+            self.lab.metrics.evaluate(dataset.kind, outputs, predictions, examples)
+        };
+        let trivial = {
+            let mut counts = vec![0usize; outputs];
+            classes.iter().for_each(|&class| counts[class] += 1);
+            // The lowest of equally frequent ones.
+            let most = (0..outputs).rev().max_by_key(|&class| counts[class]).unwrap_or_default();
+            metrics(&vec![Prediction::Class(most, Vec::new()); validation.len()], &validation)
+        };
+        let model = model.valid();
+        let score = |part: usize, examples: &[Example]| -> Result<Scores> {
+            let predictions = model.predict(&features.parts[part], &self.device)?;
+            Ok(metrics(&predictions, examples))
+        };
+        let metric = self.lab.tasks.find(&config.task).map_or("accuracy".to_owned(), |task| task.metric.clone());
+        let epoch = (steps * BATCH).div_ceil(n);
+        let (mut evaluations, mut last, mut tested) = (Vec::new(), None, Scores::new());
+        if !diverged {
+            let scores = score(1, &validation)?;
+            evaluations.push(Evaluation { epoch, steps, loss: sum / steps as f64, validation: scores.clone() });
+            last = Some(Scored { epoch, steps, metric, validation: scores });
+            if has_test {
+                tested = score(2, test)?;
+            }
+        }
+        let mut measured = Measured {
+            training_seconds,
+            evaluation_seconds: started.elapsed().as_secs_f64() - training_seconds,
+            tokens_per_second: words as f64 / training_seconds.max(1e-9),
+            peak_memory_bytes: memory::peak(),
+            vector_bits: vector_bits(),
+            threads: self.context.devices.on_cpu().then(rayon::current_num_threads),
+            ..Measured::default()
+        };
+        cpu.add_to(&mut measured.cpu_seconds);
+        Ok(RunRecord {
+            schema: SCHEMA,
+            id: String::new(),
+            status: if diverged { Status::Diverged } else { Status::Finished },
+            config: Default::default(),
+            method: MethodRecord {
+                name: NO_BERT.to_owned(),
+                label: "no BERT".to_owned(),
+                family: "no BERT".to_owned(),
+                ..MethodRecord::default()
+            },
+            fingerprints: BTreeMap::new(),
+            moves: Vec::new(),
+            skipped_steps: 0,
+            software: BTreeMap::from([
+                ("adapter-lab".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+                ("burn".to_owned(), BURN_VERSION.to_owned()),
+            ]),
+            params: Params {
+                trained,
+                total,
+                backbone: total - trained,
+                shared_backbone: true,
+                groups: BTreeMap::from([(NO_BERT.to_owned(), trained)]),
+            },
+            evaluations,
+            best: last.clone(),
+            last,
+            kept: Kept::Last,
+            majority: trivial,
+            extra: BTreeMap::new(),
+            test: tested,
+            examples: Examples { train: n, validation: validation.len(), test: test.len() },
+            loss_curve: curve,
+            network: Default::default(),
+            measured,
+        })
+    }
+}
+
+/// What a trial trains.
+struct Model {
+    deep: Option<Deep>,
+    wide: Option<Wide>,
+}
+
+impl Model {
+    fn widest(&self) -> usize {
+        self.deep.as_ref().map_or(0, Deep::widest)
+    }
+
+    fn forward(&self, batch: &Batch, dropout: Option<DropoutKey>) -> Result<Tensor<2>> {
+        let deep = self.deep.as_ref().map(|deep| deep.forward(batch, dropout)).transpose()?;
+        match (deep, self.wide.as_ref().map(|wide| wide.forward(batch))) {
+            (Some(deep), Some(wide)) => Ok(deep + wide),
+            (Some(one), None) | (None, Some(one)) => Ok(one),
+            (None, None) => bail!("a trial without a network"),
+        }
+    }
+
+    /// Numbers that are trained.
+    fn parameters(&self) -> usize {
+        let deep = self.deep.as_ref().map_or(0, |deep| tensors(deep).iter().map(|t| t.elements()).sum());
+        let wide: usize = self.wide.as_ref().map_or(0, |wide| tensors(wide).iter().map(|t| t.elements()).sum());
+        deep + wide
+    }
+
+    fn valid(self) -> Self {
+        Self { deep: self.deep.map(|deep| deep.valid()), wide: self.wide.map(|wide| wide.valid()) }
+    }
+
+    fn predict(&self, texts: &[Text], device: &Device) -> Result<Vec<Prediction>> {
+        let mut predictions = Vec::new();
+        for part in texts.chunks(2 * BATCH) {
+            let batch = Batch::new(&part.iter().collect::<Vec<_>>(), self.widest(), device);
+            let outputs = self.forward(&batch, None)?;
+            let [_, classes] = outputs.dims();
+            let values: Vec<f32> = outputs.into_data().iter::<f32>().collect();
+            predictions
+                .extend(values.chunks(classes).map(|row| Prediction::from_outputs(TaskKind::Classification, row)));
+        }
+        Ok(predictions)
+    }
+}
+
+fn class(example: &Example) -> Result<usize> {
+    match example.target {
+        Some(Target::Class(class)) => Ok(class),
+        _ => bail!("example {} has no class", example.id),
+    }
+}
+
+/// The examples that a limit keeps: the same as in every other run.
+fn limited(all: &[Example], limit: Option<usize>, seed: u64) -> Vec<Example> {
+    match limit {
+        Some(limit) => {
+            let order = permutation(all.len(), seed, Purpose::Limit);
+            order.into_iter().take(limit).map(|example| all[example].clone()).collect()
+        }
+        None => all.to_vec(),
+    }
+}
+
+/// What a file of word vectors is called in a trial.
+pub(super) fn embedding_name(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// How many random numbers a word gets in the embedding called `name`.
+fn random_dimensions(name: &str) -> Option<usize> {
+    name.strip_prefix("random-")?.parse().ok()
+}
+
+fn hash(path: &Path) -> io::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    io::copy(&mut fs::File::open(path)?, &mut hasher)?;
+    Ok(hasher.finalize().to_hex().to_string())
+}
