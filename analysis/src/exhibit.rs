@@ -3,7 +3,7 @@
 use crate::{
     Examples, ExperimentRecord, Store,
     chart::Figure,
-    figures, own, paper,
+    figures, own, paper, search_tables,
     setup::Run,
     table::{Table, grouped},
     tables,
@@ -245,6 +245,9 @@ pub fn paper_exhibits() -> Vec<Exhibit> {
         Exhibit::figure("fig6-spans", "Fig. 6, spans", "fig6-spans", figures::fig6_spans),
         Exhibit::figure("fig6-init", "Fig. 6, σ", "fig6-init", figures::fig6_init),
         Exhibit::figure("fig7", "Fig. 7", "fig7", figures::fig7),
+        Exhibit::table("table5", "Table 5", search_tables::PRESET, search_tables::table5),
+        Exhibit::table("table6", "Table 6", search_tables::PRESET, search_tables::table6),
+        Exhibit::table("table7", "Table 7", search_tables::PRESET, search_tables::table7),
         Exhibit::table("sizes", "Sizes", "sizes", tables::sizes),
         Exhibit::table("variants", "Variants", "variants", tables::variants),
         Exhibit::table("stream", "Stream", "stream", tables::stream),

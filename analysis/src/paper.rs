@@ -16,6 +16,8 @@ pub const LAYER_NORM: &str = "layer-norm";
 pub const HEAD: &str = "head";
 /// Every bias and the head. It is not the paper's, but its figures have always drawn it so.
 pub const BIAS: &str = "bias";
+/// A classifier without BERT.
+pub const NO_BERT: &str = "no-bert";
 /// Everything.
 pub const FULL: &str = "full";
 

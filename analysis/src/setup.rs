@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{Kept, MethodRecord, RunRecord, Scored, Status};
+use crate::{Kept, MethodRecord, RunRecord, Scored, Status, paper};
 
 /// A run and what its configuration says.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub struct Run {
     pub record: RunRecord,
     /// The task.
     pub task: String,
-    /// The backbone.
+    /// The backbone; empty for a run without one.
     pub backbone: String,
     /// The seed.
     pub seed: u64,
@@ -34,9 +34,10 @@ impl Run {
     /// The key that is not there or not of the right kind.
     pub fn new(record: RunRecord) -> Result<Self, &'static str> {
         let text = |key| record.config.get(key).and_then(Value::as_str).map(str::to_owned);
+        let none = (record.method.name == paper::NO_BERT).then(String::new);
         Ok(Self {
             task: text("task").ok_or("task")?,
-            backbone: text("backbone").ok_or("backbone")?,
+            backbone: text("backbone").or(none).ok_or("backbone")?,
             seed: record.config.get("seed").and_then(Value::as_u64).ok_or("seed")?,
             metric: record.last.as_ref().or(record.best.as_ref()).map(|scored| scored.metric.clone()),
             record,

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     MethodRecord, Store, StreamRecord,
     axis::{count, metric_name},
-    paper,
+    paper, search_tables,
     select::{Point, best_point, by_method, mean, tasks},
     setup::{Names, Run, said},
     standing::{Measure, Standing, standing},
@@ -278,6 +278,9 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
         };
         columns.iter().map(|(name, _)| best(name)).collect::<Vec<Option<Point<'_>>>>()
     };
+    let searched = store.preset_runs(search_tables::PRESET);
+    let no_bert: BTreeMap<&str, Point<'_>> =
+        tasks.iter().filter_map(|&task| Some((task, search_tables::found(&searched, task)?))).collect();
     let by_task: Vec<(&str, Vec<Option<Point<'_>>>)> = tasks.iter().map(|&task| (task, chosen(task))).collect();
     // Averages are over the tasks that every method of the paper has that was run at all.
     let used: Vec<usize> =
@@ -288,7 +291,7 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
 
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for (task, points) in &by_task {
-        let mut row = vec![Cell::text(*task), Cell::Gap];
+        let mut row = vec![Cell::text(*task), Cell::estimate(no_bert.get(task).map(Point::reported))];
         row.extend(points.iter().map(|point| Cell::estimate(point.as_ref().map(Point::reported))));
         rows.push(row);
     }
@@ -309,17 +312,19 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
             .collect();
         mean(shares?)
     };
-    let mut summary = |called: String, value: &dyn Fn(usize) -> Option<f64>, decimals| {
-        let mut row = vec![Cell::text(called), Cell::Gap];
+    let mut summary = |called: String, without: Cell, value: &dyn Fn(usize) -> Option<f64>, decimals| {
+        let mut row = vec![Cell::text(called), without];
         row.extend((0..columns.len()).map(|column| Cell::number(value(column), decimals)));
         rows.push(row);
     };
     let average = |at: usize| mean(column(at).into_iter().map(|point| point.reported().mean));
-    summary(format!("average of {} tasks", shared.len()), &average, 1);
-    summary("share %, validation".to_owned(), &share, 0);
+    let without: Option<Vec<f64>> = shared.iter().map(|(task, _)| Some(no_bert.get(task)?.reported().mean)).collect();
+    let without = Cell::number(without.and_then(mean), 1);
+    summary(format!("average of {} tasks", shared.len()), without, &average, 1);
+    summary("share %, validation".to_owned(), Cell::Empty, &share, 0);
     let whole = |at: usize| column(at).into_iter().map(|point| point.seeds[0]).collect::<Vec<_>>();
-    summary("total ×".to_owned(), &|at| total(&whole(at)), 2);
-    summary("trained %".to_owned(), &|at| trained_percent(&whole(at)), 2);
+    summary("total ×".to_owned(), Cell::Empty, &|at| total(&whole(at)), 2);
+    summary("trained %".to_owned(), Cell::Empty, &|at| trained_percent(&whole(at)), 2);
     let [none, others @ ..] = paper::TABLE2_AVERAGE;
     for (called, baseline, numbers, decimals) in [
         ("paper: average of 17 tasks", Cell::Number(none, None, 1), others, 1),
@@ -341,7 +346,11 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
         format!(
             "{scores}. {SELECTED}; k and size are chosen likewise. {SHARE} The paper's rows are BERT-Base on its own 17 tasks."
         ),
-        "No BERT: a gap. The paper's search over classifiers without BERT is not part of this program yet.".to_owned(),
+        if no_bert.is_empty() {
+            "No BERT: a gap; `run baseline` searches for the best classifier without BERT.".to_owned()
+        } else {
+            "No BERT: the best classifier that the search without BERT found on validation (Tables 5 to 7).".to_owned()
+        },
     ];
     notes.extend(marked);
     notes.extend(left_out_note(&runs));

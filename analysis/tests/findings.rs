@@ -192,6 +192,28 @@ fn one_size_is_held_against_the_smallest_k(
     check(&Folder::with("fig3", specs), "few parameters", expected);
 }
 
+#[rstest]
+#[case(0.03, 0.0, Agrees)]
+#[case(0.004, 0.0, Disagrees)]
+#[case(0.006, 0.02, CannotSay)]
+fn transfer_beats_the_search_with_its_whole_interval(
+    #[case] gain: f64,
+    #[case] spread: f64,
+    #[case] expected: Verdict,
+) {
+    let name = "Transfer from BERT beats the search without BERT";
+    let mut folder = Folder::new();
+    for task in ["a", "b"] {
+        folder.add("table2", Spec::tuned(task, "full", 0.8).test(0.7 + gain).seeds(spread));
+        folder.search(Spec::trial(task, 1, 0.75).test(0.7).seeds(0.0));
+    }
+    check(&folder, name, expected);
+    // A trial with one seed is no winner of a search.
+    let mut folder = Folder::with("table2", Spec::tuned("a", "full", 0.8).test(0.9).seeds(0.0));
+    folder.search([Spec::trial("a", 1, 0.75).test(0.7)]);
+    check(&folder, name, CannotSay);
+}
+
 #[test]
 fn the_size_is_the_same_on_every_task() {
     // Each of two sizes is good on one task: none of them is good on both.
@@ -525,7 +547,7 @@ fn a_verdict_of_an_overridden_preset_says_so() {
 #[test]
 fn without_runs_nothing_is_said() {
     let all = findings(&Store::read(&Folder::new().path).unwrap());
-    assert!(all.len() == 15 && all.iter().all(|finding| finding.verdict == CannotSay && finding.effects.is_empty()));
+    assert!(all.len() == 16 && all.iter().all(|finding| finding.verdict == CannotSay && finding.effects.is_empty()));
     assert!(all.iter().all(|finding| finding.shows.starts_with("Not enough runs")));
 }
 

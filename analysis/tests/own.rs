@@ -410,7 +410,7 @@ fn names_of_experiments_become_names_of_files() {
         record.runs = vec![id];
         folder.write(&format!("experiments/{number}.json"), &record);
     }
-    assert_eq!(report(&folder).gaps.len(), 13);
+    assert_eq!(report(&folder).gaps.len(), 16);
     let files = fs::read_dir(folder.path.join("../out/figures")).unwrap().map(|file| file.unwrap().file_name());
     let names: BTreeSet<String> = files.map(|name| name.to_string_lossy().into_owned()).collect();
     let svgs: Vec<&str> = names.iter().filter_map(|name| name.strip_suffix(".svg")).collect();
@@ -429,7 +429,7 @@ fn own_ablations_and_own_streams_are_shown_too() {
         folder.write(&format!("experiments/{own}.json"), &record);
         fs::remove_file(folder.path.join(format!("experiments/{preset}.json"))).unwrap();
     }
-    assert_eq!(report(&folder).gaps.len(), 13);
+    assert_eq!(report(&folder).gaps.len(), 16);
     assert_eq!(drawn(&folder, "my-spans-spans").marks.len(), 6);
     assert_eq!(csv(&folder, "my-stream-table")[0], "tuning,seed,after,trained,total,a,b,identical");
 }
@@ -498,7 +498,7 @@ fn a_figure_and_a_table_from_outside_stand_beside_the_papers() {
     let folder = Folder::with("mine", sizes(&[8, 64]));
     let out = folder.path.join("../out");
     let report = write_report(&folder.path, &out, &exhibits).unwrap();
-    assert_eq!(report.gaps.len(), 13);
+    assert_eq!(report.gaps.len(), 16);
     let page = fs::read_to_string(report.page).unwrap();
     assert!(page.contains("<section id=\"effort\">") && page.contains("href=\"#methods\">Methods</a>"));
     // What they are made of needs no figure of its own.
@@ -506,7 +506,7 @@ fn a_figure_and_a_table_from_outside_stand_beside_the_papers() {
     assert!(out.join("figures/effort.png").exists() && out.join("tables/methods.csv").exists());
 
     let report = write_report(&Folder::new().path, &out, &exhibits).unwrap();
-    assert_eq!(report.gaps.len(), 15);
+    assert_eq!(report.gaps.len(), 18);
     let report = write_report(&folder.path, &out, &[]).unwrap();
     assert!(report.gaps.is_empty() && report.findings.is_empty());
     assert!(out.join("figures/mine.svg").exists());

@@ -10,7 +10,7 @@ use rstest::rstest;
 use serde_json::json;
 
 const FIGURES: [&str; 7] = ["fig1", "fig3", "fig4", "fig5", "fig6-spans", "fig6-init", "fig7"];
-const TABLES: [&str; 5] = ["table1", "table2", "sizes", "variants", "stream"];
+const TABLES: [&str; 8] = ["table1", "table2", "table5", "table6", "table7", "sizes", "variants", "stream"];
 
 /// The report of a folder and where it is.
 fn report(folder: &Folder) -> (Report, PathBuf) {
@@ -78,10 +78,10 @@ fn an_empty_folder_gives_a_page_that_says_what_to_do() {
     let folder = Folder::new();
     let written = report(&folder);
     let page = check_files(&written);
-    assert_eq!((written.0.runs, written.0.gaps.len()), (0, 13));
+    assert_eq!((written.0.runs, written.0.gaps.len()), (0, 16));
     assert!(written.0.findings.iter().all(|finding| finding.verdict == Verdict::CannotSay));
     assert!(page.contains("no finished runs") && page.contains("<code>run fig4</code>"));
-    let line = "Not run: fig1 (of fig3), fig2 (of fig6-spans), table1, table2, fig3, fig4, fig5, fig6-spans, fig6-init, fig7, sizes, variants, \
+    let line = "Not run: fig1 (of fig3), fig2 (of fig6-spans), table1, table2, fig3, fig4, fig5, fig6-spans, fig6-init, fig7, table5 (of baseline), table6 (of baseline), table7 (of baseline), sizes, variants, \
                 stream — <code>run NAME</code> fills it.";
     assert!(page.contains(line), "everything that was not run takes one line");
 }
@@ -107,7 +107,7 @@ fn one_run_of_no_experiment_is_listed() {
     let mut folder = Folder::new();
     folder.run(&Spec::adapters("cola", 64, 0.8123));
     let written = report(&folder);
-    assert_eq!((written.0.runs, written.0.gaps.len()), (1, 13));
+    assert_eq!((written.0.runs, written.0.gaps.len()), (1, 16));
     let page = check_files(&written);
     assert!(page.contains("Other runs") && page.contains("81.2"));
 }

@@ -94,6 +94,40 @@ fn table2_reports_test_scores_of_what_validation_chose() {
     assert_eq!(rows[6], ["paper: average of 17 tasks", "72.7", "73.7", "", "74", "", "73.3", ""]);
 }
 
+/// Table 2 of one task, and a search whose second choice won and was then trained with three seeds.
+fn searched() -> Folder {
+    let mut folder = Folder::with("table2", Spec::tuned("a", "full", 0.8).test(0.75).seeds(0.0));
+    folder.add("table2", Spec::adapters("a", 8, 0.7).test(0.65).seeds(0.0));
+    // One seed of another choice looks better than the winner's mean: it was not the winner.
+    folder.search([Spec::trial("a", 0, 0.69).test(0.9)]);
+    folder.search(Spec::trial("a", 2, 0.68).test(0.60).seeds(0.02));
+    folder
+}
+
+#[test]
+fn table2_has_the_searchs_winner_with_its_seeds() {
+    let rows = csv(&searched(), "table2");
+    assert_eq!(rows[1][..3].join(","), "a,60,1.1547", "{rows:?}");
+    assert_eq!(rows[2][..2].join(","), "average of 1 tasks,60");
+    let gap = markdown(&Folder::with("table2", [Spec::tuned("a", "full", 0.8)]), "table2");
+    assert!(gap.contains("`run baseline`") || gap.contains("run baseline"), "{gap}");
+}
+
+#[test]
+fn the_search_has_three_tables_of_its_own() {
+    let folder = searched();
+    let text = markdown(&folder, "table5");
+    assert!(text.contains("| hidden\\_layers | hidden layers | 0, 1, 2 | towers = deep |"), "{text}");
+    let found = csv(&folder, "table6");
+    assert_eq!(found[1][..2].join(","), "hidden_layers,2", "{found:?}");
+    let went = csv(&folder, "table7");
+    assert_eq!(
+        went[0].join(","),
+        "task,drawn,trials,diverged,seconds a trial,trivial,median trial,best trial,best trial s.e.m."
+    );
+    assert_eq!(went[1][..4].join(","), "a,2,4,0");
+}
+
 fn markdown(folder: &Folder, name: &str) -> String {
     csv(folder, name);
     fs::read_to_string(folder.path.join(format!("../out/tables/{name}.md"))).unwrap()

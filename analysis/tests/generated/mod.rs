@@ -4,8 +4,8 @@
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use analysis::{
-    AblationRecord, Evaluation, Examples, ExperimentRecord, FailedRun, Kept, Measured, MethodRecord, Network, Params,
-    Recall, RunRecord, SCHEMA, Scored, SpanScore, Stage, Status, StreamRecord, folder,
+    AblationRecord, DimensionRecord, Evaluation, Examples, ExperimentRecord, FailedRun, Kept, Measured, MethodRecord,
+    Network, Params, Recall, RunRecord, SCHEMA, Scored, SpanScore, Stage, Status, StreamRecord, folder,
 };
 use serde_json::{Map, Value, json};
 
@@ -13,8 +13,20 @@ use serde_json::{Map, Value, json};
 pub const BACKBONE: usize = 110_000_000;
 
 /// Experiments that are presets; others are a user's own.
-const PRESETS: [&str; 11] =
-    ["table1", "table2", "fig3", "fig4", "fig5", "fig6-spans", "fig6-init", "fig7", "sizes", "variants", "stream"];
+const PRESETS: [&str; 12] = [
+    "table1",
+    "table2",
+    "baseline",
+    "fig3",
+    "fig4",
+    "fig5",
+    "fig6-spans",
+    "fig6-init",
+    "fig7",
+    "sizes",
+    "variants",
+    "stream",
+];
 
 /// A run to be written.
 #[derive(Clone)]
@@ -97,6 +109,12 @@ impl Spec {
         let own = Map::from_iter([("rank".to_owned(), json!(rank))]);
         let method = method("lora", &format!("LoRA {rank}"), "LoRA (by rank)", Some(("rank", rank)));
         Self { method, own, trained: rank * 40_000 + 1_500, ..Self::tuned(task, "head", score) }
+    }
+
+    /// A trial of the search without BERT, with `layers` hidden layers.
+    pub fn trial(task: &str, layers: usize, score: f64) -> Self {
+        let own = Map::from_iter([("hidden_layers".to_owned(), json!(layers)), ("samples".to_owned(), json!(1000))]);
+        Self { method: method("no-bert", "no BERT", "no BERT", None), own, ..Self::tuned(task, "head", score) }
     }
 
     pub fn seed(self, seed: u64) -> Self {
@@ -258,6 +276,17 @@ impl Folder {
         folder
     }
 
+    /// Trials of the search without BERT, over a space of one key.
+    pub fn search(&mut self, specs: impl IntoIterator<Item = Spec>) {
+        self.experiment("baseline").space = vec![DimensionRecord {
+            key: "hidden_layers".to_owned(),
+            about: "hidden layers".to_owned(),
+            values: "0, 1, 2".to_owned(),
+            when: Some("towers = deep".to_owned()),
+        }];
+        self.add("baseline", specs);
+    }
+
     pub fn experiment(&mut self, name: &str) -> &mut ExperimentRecord {
         self.experiments.entry(name.to_owned()).or_insert_with(|| ExperimentRecord {
             schema: SCHEMA,
@@ -408,6 +437,7 @@ pub fn everything(folder: &mut Folder, panels: &[&str], layers: usize, seeds: u6
             folder.add("fig3", ks.iter().map(|k| tuned(task, &format!("top-{k}"), seed)));
         }
         for task in MORE {
+            folder.search([tested(Spec::trial(task, 1, score(task, "head", 0, seed)).seed(seed))]);
             let tops: Vec<Spec> = ks.iter().map(|k| tested(tuned(task, &format!("top-{k}"), seed))).collect();
             for experiment in ["table2", "fig3"] {
                 folder.add(experiment, [tested(tuned(task, "full", seed))]);

@@ -107,7 +107,7 @@ pub const SEARCH_KEYS: &[Key] = &[
     Key::new("samples", "N,…", "For a search: examples that a trial trains on, at first and as the best third goes on"),
     Key::new("search_seed", "SEED", "For a search: decides what is drawn [default: 0]"),
     Key::new("seeds", "N", "For a search: seeds with which the best trial is trained [default: 3]"),
-    Key::new("embeddings", "FILE,…", "For a search: files of word vectors to choose from, or `glove-50d`"),
+    Key::new("embeddings", "FILE,…", "For a search: files of word vectors to choose from, `glove-50d`, or none"),
 ];
 
 /// The names of all keys that every run has.
@@ -219,8 +219,7 @@ impl<'a> Layers<'a> {
         known.extend(own.keys().map(String::as_str).chain(SEARCH_KEYS.iter().map(|key| key.name)));
         if known.contains(&key) {
             let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-            // No embeddings are a choice.
-            ensure!(!values.is_empty() || key == "embeddings", "{place}: {key} = [] leaves nothing to run");
+            ensure!(!values.is_empty(), "{place}: {key} = [] leaves nothing to run");
             // What JSON cannot write is not a number.
             let infinite = |value: &Value| {
                 value.is_null() || value.as_str().is_some_and(|text| text.parse().is_ok_and(|x: f64| !x.is_finite()))

@@ -262,7 +262,9 @@ pub(crate) fn search_options(keys: &Keys) -> Result<SearchOptions> {
         value => value.clone(),
     };
     let options = own.map(|(key, value)| (key.clone(), listed(key, value))).collect();
-    Ok(serde_json::from_value(Value::Object(options))?)
+    let mut options: SearchOptions = serde_json::from_value(Value::Object(options))?;
+    options.embeddings.retain(|file| file.as_os_str() != "none");
+    Ok(options)
 }
 
 /// Keys that are lists.

@@ -19,6 +19,7 @@ use crate::{
     },
     lab::Lab,
     run::{RunConfig, RunContext, kept_evaluation},
+    search::{Search, TrialConfig},
     sweep::{ExperimentResult, Plan, Sweep},
 };
 
@@ -111,13 +112,15 @@ fn text(result: &ExperimentResult, lab: &Lab) -> String {
 }
 
 fn row(record: &RunRecord, lab: &Lab) -> Option<Vec<String>> {
-    let config: RunConfig = serde_json::from_value(record.config.clone().into()).ok()?;
+    let of_run = serde_json::from_value(record.config.clone().into()).map(|config: RunConfig| config.describe(lab));
+    let of_trial = || serde_json::from_value(record.config.clone().into()).map(|config: TrialConfig| config.describe());
+    let label = of_run.or_else(|_| of_trial()).ok()?;
     let kept = kept_evaluation(record).filter(|_| record.status == Status::Finished);
     let test =
         kept.and_then(|kept| record.test.get(&kept.metric)).map_or("-".to_owned(), |score| format!("{score:.4}"));
     let validation =
         kept.map_or("diverged".to_owned(), |kept| format!("{} {:.4}", kept.metric, kept.validation[&kept.metric]));
-    Some(vec![record.id.clone(), config.describe(lab), grouped(record.params.trained), validation, test])
+    Some(vec![record.id.clone(), label, grouped(record.params.trained), validation, test])
 }
 
 /// A row for each stage: the score of every task so far.
@@ -136,6 +139,10 @@ fn stream_text(stream: &StreamRecord) -> String {
 }
 
 fn plan_text(plan: &Plan, lab: &Lab) -> String {
+    if !plan.searches.is_empty() {
+        let line = |search: &Search| format!("{}: {} trials at most\n", search.task, search.planned());
+        return plan.searches.iter().map(line).collect();
+    }
     let runs: String = plan.runs.iter().map(|run| format!("{}\n", run.describe(lab))).collect();
     let first = plan.runs.first().and_then(|run| serde_json::to_string_pretty(run).ok()).unwrap_or_default();
     format!("{runs}\n{} runs; the first one in full:\n{first}\n", plan.runs.len())

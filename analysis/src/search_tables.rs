@@ -1,0 +1,114 @@
+//! Tables of the search without BERT: its space, what it found, and how it went.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::{
+    DimensionRecord, Store, paper,
+    select::{Estimate, Point, best_point, by_method, percentile, tasks},
+    setup::{Run, written},
+    standing::Measure,
+    table::{Cell, Table},
+};
+
+/// The name of the preset.
+pub(crate) const PRESET: &str = "baseline";
+
+/// The trial that a search found best on a task, with all its seeds.
+pub(crate) fn found<'a>(runs: &[&'a Run], task: &str) -> Option<Point<'a>> {
+    let points = by_method(runs, task);
+    let own = points.iter().filter(|(method, _)| method.name == paper::NO_BERT).map(|(_, point)| point);
+    best_point(own).cloned()
+}
+
+pub(crate) fn table5(store: &Store) -> Option<Table> {
+    let record = store.preset(PRESET)?;
+    let row = |dimension: &DimensionRecord| {
+        let DimensionRecord { key, about, values, when } = dimension.clone();
+        [key, about, values, when.unwrap_or_default()].map(Cell::text).to_vec()
+    };
+    let rows: Vec<Vec<Cell>> = record.space.iter().map(row).collect();
+    (!rows.is_empty()).then(|| Table {
+        title: "Table 5: the space of the search without BERT".to_owned(),
+        head: ["key", "what it decides", "values", "only if"].map(str::to_owned).to_vec(),
+        rows,
+        notes: vec!["A trial draws a value for every key; one that decides nothing is left out.".to_owned()],
+    })
+}
+
+pub(crate) fn table6(store: &Store) -> Option<Table> {
+    let record = store.preset(PRESET)?;
+    let runs = store.runs(record);
+    let best: Vec<(&str, Point<'_>)> =
+        tasks(&runs).into_iter().filter_map(|task| Some((task, found(&runs, task)?))).collect();
+    if best.is_empty() {
+        return None;
+    }
+    let mut head = vec!["key".to_owned()];
+    head.extend(best.iter().map(|(task, _)| task.to_string()));
+    let value = |run: &Run, key: &str| match run.record.config.get(key) {
+        None | Some(Value::Null) => Cell::Empty,
+        Some(value) => Cell::text(written(value)),
+    };
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    for DimensionRecord { key, .. } in &record.space {
+        let mut row = vec![Cell::text(key.clone())];
+        row.extend(best.iter().map(|(_, point)| value(point.seeds[0], key)));
+        rows.push(row);
+    }
+    let mut scores = |called: &str, score: &dyn Fn(&Point<'_>) -> Estimate| {
+        let mut row = vec![Cell::text(called)];
+        row.extend(best.iter().map(|(_, point)| Cell::estimate(Some(score(point)))));
+        rows.push(row);
+    };
+    scores("validation", &|point| point.validation());
+    scores("reported", &|point| point.reported());
+    let note = "For each task the trial with the best validation score of the search, and its scores over the seeds it was \
+                then trained with. Reported: test scores where there are any.";
+    Some(Table {
+        title: "Table 6: what the search without BERT found".to_owned(),
+        head,
+        rows,
+        notes: vec![note.to_owned()],
+    })
+}
+
+pub(crate) fn table7(store: &Store) -> Option<Table> {
+    let runs = store.preset_runs(PRESET);
+    let rows = tasks(&runs).into_iter().filter_map(|task| {
+        let own: Vec<&Run> = runs.iter().copied().filter(|run| run.task == task).collect();
+        let scores: Vec<f64> = own.iter().filter_map(|run| Some(100.0 * run.validation()?)).collect();
+        let chosen = |run: &&Run| {
+            let mut config = run.record.config.clone();
+            ["seed", "samples"].iter().for_each(|key| drop(config.remove(*key)));
+            Value::Object(config).to_string()
+        };
+        let drawn: BTreeSet<String> = own.iter().map(chosen).collect();
+        let seconds: f64 = own.iter().map(|run| run.record.measured.training_seconds).sum();
+        let diverged = own.iter().filter(|run| run.is_diverged()).count();
+        let best = found(&runs, task)?;
+        Some(vec![
+            Cell::text(task),
+            Cell::Number(drawn.len() as f64, None, 0),
+            Cell::Number(own.len() as f64, None, 0),
+            Cell::Number(diverged as f64, None, 0),
+            Cell::Number(seconds / own.len() as f64, None, 1),
+            Cell::number(Measure::Own.trivial(own[0]).map(|trivial| 100.0 * trivial), 1),
+            Cell::number(percentile(&scores, 0.5), 1),
+            Cell::estimate(Some(best.validation())),
+        ])
+    });
+    let rows: Vec<Vec<Cell>> = rows.collect();
+    let head = ["task", "drawn", "trials", "diverged", "seconds a trial", "trivial", "median trial", "best trial"];
+    (!rows.is_empty()).then(|| Table {
+        title: "Table 7: what was searched".to_owned(),
+        head: head.map(str::to_owned).to_vec(),
+        rows,
+        notes: vec![
+            "Drawn: different choices from the space. Trials: all that were trained, with more samples and more seeds too. \
+             Validation scores; the best trial is the one that was then trained with several seeds."
+                .to_owned(),
+        ],
+    })
+}

@@ -1,0 +1,178 @@
+//! The search without BERT, through the binary: kept, found again, killed, shared by processes, reported.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    process::{Command, Output, Stdio},
+    thread,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+/// Runs `adapter-lab` in `place`, with a cache of its own there.
+fn command(place: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
+    command.args(arguments).current_dir(place).env("ADAPTER_LAB_CACHE", place.join("cache"));
+    command.env_remove("ADAPTER_LAB_DATA").env_remove("ADAPTER_LAB_DEVICE");
+    command
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn json(place: &Path, arguments: &[&str]) -> Value {
+    let output = command(place, &[arguments, &["--json"]].concat()).output().unwrap();
+    assert!(output.status.success(), "{}", errors(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A small search, whose trials have every kind of part.
+const SEARCH: [&str; 13] = [
+    "baseline",
+    "--task",
+    "syn-topic",
+    "--backbone",
+    "nano",
+    "--trials",
+    "7",
+    "--samples",
+    "2000,4000",
+    "--limit",
+    "300",
+    "--seeds",
+    "2",
+];
+
+/// Every record of a folder of runs, without what was measured.
+fn records(runs: &Path) -> BTreeMap<String, Value> {
+    let entries = fs::read_dir(runs).unwrap().flatten();
+    let files = entries.map(|entry| entry.path().join("record.json")).filter(|path| path.is_file());
+    let read = |path: std::path::PathBuf| {
+        let mut record: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        record.as_object_mut().unwrap().remove("measured");
+        (record["id"].as_str().unwrap().to_owned(), record)
+    };
+    files.map(read).collect()
+}
+
+#[test]
+fn a_search_is_kept_found_again_and_the_same_in_several_processes() {
+    let place = tempfile::tempdir().unwrap();
+    let found = json(place.path(), &[&SEARCH[..], &["--runs", "one"]].concat());
+    // Seven, the best three with more samples, and the best with another seed.
+    assert_eq!(found["trials"], 11);
+    let one = records(&place.path().join("one"));
+    assert_eq!(one.len(), 11);
+    assert_eq!((found["validation"].as_array().unwrap().len(), found["test"].as_array().unwrap().len()), (2, 2));
+    let best = |record: &Value| record["last"]["validation"]["accuracy"].as_f64().unwrap();
+    let highest = one.values().filter(|record| record["config"]["seed"] == 0).map(best).fold(0.0, f64::max);
+    assert_eq!(found["validation"][0].as_f64().unwrap(), highest, "the best of all is chosen");
+    // The second call trains nothing: its records are those of the first, what was measured too.
+    let bytes = |runs: &str| records_bytes(&place.path().join(runs));
+    let before = bytes("one");
+    assert_eq!(json(place.path(), &[&SEARCH[..], &["--runs", "one"]].concat()), found);
+    assert_eq!(bytes("one"), before);
+    assert_eq!(json(place.path(), &[&SEARCH[..], &["--runs", "three", "--jobs", "3"]].concat()), found);
+    assert_eq!(records(&place.path().join("three")), one, "bit for bit");
+}
+
+fn records_bytes(runs: &Path) -> BTreeMap<String, Vec<u8>> {
+    let read = |id: String| (id.clone(), fs::read(runs.join(id).join("record.json")).unwrap());
+    records(runs).into_keys().map(read).collect()
+}
+
+#[test]
+fn a_search_that_was_killed_ends_like_one_that_was_not() {
+    let place = tempfile::tempdir().unwrap();
+    let whole = json(place.path(), &[&SEARCH[..], &["--runs", "whole"]].concat());
+    let killed = [&SEARCH[..], &["--runs", "killed", "--json"]].concat();
+    let finished =
+        || if place.path().join("killed").is_dir() { records(&place.path().join("killed")).len() } else { 0 };
+    // Again and again, in the middle of a trial.
+    for _ in 0..20 {
+        let mut child = command(place.path(), &killed).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let before = finished();
+        while finished() == before && child.try_wait().unwrap().is_none() {
+            thread::sleep(Duration::from_millis(2));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert_eq!(json(place.path(), &[&SEARCH[..], &["--runs", "killed"]].concat()), whole);
+    assert_eq!(records(&place.path().join("killed")), records(&place.path().join("whole")), "bit for bit");
+}
+
+#[test]
+fn word_vectors_of_a_file_can_be_chosen() {
+    let place = tempfile::tempdir().unwrap();
+    let words = ["the", "a", "of", "in", "it", "and"];
+    let vectors: String = words.iter().enumerate().map(|(n, word)| format!("{word} {n}.5 -{n}.25 0.1\n")).collect();
+    fs::write(place.path().join("tiny.txt"), &vectors).unwrap();
+    let how = [
+        "baseline",
+        "--task",
+        "syn-topic",
+        "--trials",
+        "1",
+        "--samples",
+        "500",
+        "--seeds",
+        "1",
+        "--embeddings",
+        "tiny.txt",
+        "--set",
+        "towers=deep",
+        "--set",
+        "embeddings=tiny",
+        "--limit",
+        "100",
+    ];
+    json(place.path(), &how);
+    let records_before = records(&place.path().join("runs"));
+    let record = records_before.values().next().unwrap();
+    assert_eq!(record["config"]["embeddings"], "tiny");
+    // Other vectors under the same name are another run.
+    fs::write(place.path().join("tiny.txt"), vectors.replace("0.1", "0.2")).unwrap();
+    json(place.path(), &how);
+    assert_eq!(records(&place.path().join("runs")).len(), 2);
+}
+
+#[rstest::rstest]
+#[case(&["--task", "syn-similarity"], "is a regression task")]
+#[case(&["--task", "syn-questions"], "not for questions")]
+#[case(&["--task", "syn-topic", "--embeddings", "absent.txt"], "cannot read absent.txt")]
+#[case(&["--task", "syn-topic", "--embeddings", "glove-50d"], "run `adapter-lab fetch glove-50d` first")]
+#[case(&["--task", "syn-topic", "--set", "hidden_size=7"], "it is one of 64, 128, 256")]
+#[case(&["--task", "syn-topic", "--set", "hiden_size=64"], "did you mean `hidden_size`?")]
+#[case(&["--task", "syn-topic", "--samples", "3000,2000"], "give rising positive numbers")]
+#[case(&["--task", "syn-topic", "--samples", "many"], "give a number, or random")]
+#[case(&["--task", "syn-topic", "--trials", "0"], "trials 0")]
+#[case(&["--task", "cola"], "`adapter-lab fetch glue/cola` gets it")]
+#[case(&[], "--task")]
+fn a_wrong_search_is_answered_with_what_to_do(#[case] arguments: &[&str], #[case] message: &str) {
+    let place = tempfile::tempdir().unwrap();
+    let output = command(place.path(), &[&["baseline"], arguments].concat()).output().unwrap();
+    assert!(!output.status.success() && errors(&output).contains(message), "{}", errors(&output));
+}
+
+#[test]
+fn the_space_is_printed_and_the_preset_fills_table_2() {
+    let place = tempfile::tempdir().unwrap();
+    let space = json(place.path(), &["baseline", "--explain", "--embeddings", "x.txt", "--backbone", "nano"]);
+    let keys: Vec<&str> = space.as_array().unwrap().iter().map(|row| row["key"].as_str().unwrap()).collect();
+    assert_eq!((keys.len(), keys.first(), keys.last()), (23, Some(&"towers"), Some(&"samples")));
+    assert!(space.to_string().contains("x, nano, random-50, random-128, random-512"));
+
+    let few = ["--set", "trials=2", "--set", "samples=500", "--set", "seeds=1", "--jobs", "1"];
+    let run = ["run", "baseline", "--backbone", "nano", "--runs", "runs"];
+    let result = json(place.path(), &[&run[..], &few].concat());
+    assert_eq!(result["runs"].as_array().unwrap().len(), 6, "two trials of three tasks");
+    let report = command(place.path(), &["report", "--runs", "runs", "--out", "out"]).output().unwrap();
+    assert!(report.status.success(), "{}", errors(&report));
+    let table = |name: &str| fs::read_to_string(place.path().join(format!("out/tables/{name}.md"))).unwrap();
+    assert!(table("table5").contains("random-512") && table("table6").contains("syn-topic"));
+    assert!(table("table7").contains("| syn-spam |"), "{}", table("table7"));
+}
