@@ -20,7 +20,7 @@ use crate::{
 
 /// How a search is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct SearchOptions {
     /// Trials that are drawn.
     pub trials: usize,

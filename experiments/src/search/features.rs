@@ -15,7 +15,7 @@ pub const MAX_WORDS: usize = 128;
 /// Words of the training set that get a vector of their own.
 const MAX_VOCABULARY: usize = 20_000;
 /// Places of the wide model's n-grams.
-pub const BUCKETS: usize = 1 << 15;
+pub const BUCKETS: usize = 1 << 17;
 /// The row of words that nobody knows.
 const UNKNOWN: u32 = 0;
 
@@ -313,7 +313,7 @@ mod tests {
         let words = ["a", "b", "a"].map(str::to_owned);
         assert_eq!(grams(&words, 1).len(), 2);
         assert_eq!(grams(&words, 2).len(), 4);
-        assert_eq!((place(""), place("a b"), place("café")), (16321, 8587, 4019));
+        assert_eq!((place(""), place("a b"), place("café")), (49089, 41355, 36787));
     }
 
     #[test]

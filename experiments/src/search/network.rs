@@ -108,6 +108,11 @@ impl Deep {
         })
     }
 
+    /// Whether the vectors of words stay as they are.
+    pub fn is_frozen(&self) -> bool {
+        self.frozen.is_some()
+    }
+
     /// How many words its widest filter reads; 0 without filters.
     pub fn widest(&self) -> usize {
         self.filters.len()

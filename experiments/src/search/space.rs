@@ -68,7 +68,6 @@ pub struct Space {
 
 /// A trial's choices; a choice that decides nothing is left out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct TrialConfig {
     /// The task.
     pub task: String,

@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use adapter_core::{DropoutKey, tensors};
+use adapter_core::{DropoutKey, Kind, TensorInfo, tensors};
 use analysis::{Evaluation, Examples, Kept, Measured, MethodRecord, Params, RunRecord, SCHEMA, Scored, Status};
 use anyhow::{Context, Result, bail, ensure};
 use bert_backbone::Backbone;
@@ -198,6 +198,7 @@ impl<'a> TrialRunner<'a> {
         })
     }
 
+    /// Trains and scores a trial; what it is called by is left to the caller.
     fn train(&mut self, config: &TrialConfig, task: &LoadedTask, embeddings: &str) -> Result<RunRecord, RunError> {
         let (started, mut cpu) = (Instant::now(), CpuClock::start());
         let dataset = &task.dataset;
@@ -205,101 +206,37 @@ impl<'a> TrialRunner<'a> {
         let validation = limited(&dataset.validation, config.limit_validation, config.limit_seed);
         let has_test = dataset.test.iter().any(|example| example.target.is_some());
         let test: &[Example] = if has_test { &dataset.test } else { &[] };
-        let backbone = match (task.vectors.get(embeddings), random_dimensions(embeddings)) {
-            (None, None) if !embeddings.is_empty() => Some(self.backbone(embeddings)?),
-            _ => None,
-        };
-        let embedding = match (task.vectors.get(embeddings), random_dimensions(embeddings), &backbone) {
-            (Some(vectors), ..) => Some(Embedding::Words(vectors)),
-            (_, Some(dimensions), _) => Some(Embedding::Random(dimensions)),
-            (.., Some(backbone)) => Some(Embedding::Pieces(backbone)),
-            _ => None,
-        };
+        let vectors = task.vectors.get(embeddings);
+        let random = random_dimensions(embeddings);
+        let of_backbone = vectors.is_none() && random.is_none() && !embeddings.is_empty();
+        let backbone = if of_backbone { Some(self.backbone(embeddings)?) } else { None };
+        let embedding = vectors.map(Embedding::Words).or_else(|| random.map(Embedding::Random));
+        let embedding = embedding.or_else(|| backbone.as_deref().map(Embedding::Pieces));
         let features = Features::new(config, embedding, [&train, &validation, test])?;
         let classes: Vec<usize> = train.iter().map(class).collect::<Result<_>>()?;
-        let device = self.device.clone().autodiff();
-        let towers: String = config.get("towers")?;
         let outputs = dataset.labels.len();
-        let mut model = Model {
-            deep: match &features.table {
-                Some(table) => Some(Deep::new(config, table, outputs, &device)?),
-                None => None,
-            },
-            wide: (towers != "deep").then(|| Wide::new(outputs, &device)),
-        };
-        let trained = model.parameters();
-        let frozen = features.table.as_ref().map_or(0, |(values, _)| values.len());
-        let tuned: bool = config.get("tune_embeddings")?;
-        let total = trained + if tuned { 0 } else { frozen };
-
-        let (deep_rule, wide_rule) = (Adagrad { l2: config.get("l2")? }, Adagrad { l2: config.get("wide_l2")? });
-        let mut deep_optimizer = ModuleOptimizer::new(&deep_rule, 0.0);
-        let mut wide_optimizer = ModuleOptimizer::new(&wide_rule, 0.0);
-        let (deep_rate, wide_rate): (f64, f64) = (config.get("lr")?, config.get("wide_lr")?);
-        let (n, steps) = (train.len(), config.samples.div_ceil(BATCH));
-        let mut order: (u64, Vec<usize>) = (0, permutation(n, config.seed, Purpose::Epoch(0)));
-        let (mut sum, mut curve, mut curve_sum, mut words) = (0.0, Vec::new(), 0.0, 0);
-        let (mut diverged, every) = (false, steps.div_ceil(CURVE));
-        for step in 0..steps {
-            if self.stop.requested() {
-                return Err(RunError::Interrupted { step, kept: self.store.is_some() });
-            }
-            let mut example = |place: usize| {
-                let (epoch, place) = ((place / n) as u64, place % n);
-                if epoch != order.0 {
-                    order = (epoch, permutation(n, config.seed, Purpose::Epoch(epoch)));
-                }
-                order.1[place]
-            };
-            let chosen: Vec<usize> = (step * BATCH..(step + 1) * BATCH).map(&mut example).collect();
-            let texts: Vec<&Text> = chosen.iter().map(|&example| &features.parts[0][example]).collect();
-            let right: Vec<usize> = chosen.iter().map(|&example| classes[example]).collect();
-            words += texts.iter().map(|text| text.words.len()).sum::<usize>();
-            let batch = Batch::new(&texts, model.widest(), &device);
-            let key = DropoutKey { seed: config.seed, step: step as u64 };
-            let loss = loss::cross_entropy(model.forward(&batch, Some(key))?, &right);
-            let value = f64::from(loss.clone().into_scalar::<f32>());
-            if !value.is_finite() {
-                diverged = true;
-                break;
-            }
-            (sum, curve_sum) = (sum + value, curve_sum + value);
-            if (step + 1).is_multiple_of(every) {
-                curve.push((step + 1, curve_sum / every as f64));
-                curve_sum = 0.0;
-            }
-            let gradients = loss.backward();
-            model.deep = model.deep.map(|deep| {
-                let gradients = StepGradients::of(&deep, &gradients);
-                deep_optimizer.update(deep, &gradients, deep_rate)
-            });
-            model.wide = model.wide.map(|wide| {
-                let gradients = StepGradients::of(&wide, &gradients);
-                wide_optimizer.update(wide, &gradients, wide_rate)
-            });
-        }
+        let model = Model::new(config, &features, outputs, &self.device.clone().autodiff())?;
+        let params = model.params(&features);
+        let fitted = self.fit(model, config, &features.parts[0], &classes)?;
         let training_seconds = started.elapsed().as_secs_f64();
-        let metrics = |predictions: &[Prediction], examples: &[Example]| {
+
+        let judge = |predictions: &[Prediction], examples: &[Example]| {
             self.lab.metrics.evaluate(dataset.kind, outputs, predictions, examples)
         };
-        let trivial = {
-            let mut counts = vec![0usize; outputs];
-            classes.iter().for_each(|&class| counts[class] += 1);
-            // The lowest of equally frequent ones.
-            let most = (0..outputs).rev().max_by_key(|&class| counts[class]).unwrap_or_default();
-            metrics(&vec![Prediction::Class(most, Vec::new()); validation.len()], &validation)
-        };
-        let model = model.valid();
+        let majority = judge(
+            &vec![Prediction::Class(most_frequent(&classes, outputs), Vec::new()); validation.len()],
+            &validation,
+        );
+        let model = fitted.model.valid();
         let score = |part: usize, examples: &[Example]| -> Result<Scores> {
-            let predictions = model.predict(&features.parts[part], &self.device)?;
-            Ok(metrics(&predictions, examples))
+            Ok(judge(&model.predict(&features.parts[part], &self.device)?, examples))
         };
         let metric = self.lab.tasks.find(&config.task).map_or("accuracy".to_owned(), |task| task.metric.clone());
-        let epoch = (steps * BATCH).div_ceil(n);
+        let (steps, epoch) = (fitted.steps, (fitted.steps * BATCH).div_ceil(train.len()));
         let (mut evaluations, mut last, mut tested) = (Vec::new(), None, Scores::new());
-        if !diverged {
+        if !fitted.diverged {
             let scores = score(1, &validation)?;
-            evaluations.push(Evaluation { epoch, steps, loss: sum / steps as f64, validation: scores.clone() });
+            evaluations.push(Evaluation { epoch, steps, loss: fitted.mean_loss, validation: scores.clone() });
             last = Some(Scored { epoch, steps, metric, validation: scores });
             if has_test {
                 tested = score(2, test)?;
@@ -308,7 +245,7 @@ impl<'a> TrialRunner<'a> {
         let mut measured = Measured {
             training_seconds,
             evaluation_seconds: started.elapsed().as_secs_f64() - training_seconds,
-            tokens_per_second: words as f64 / training_seconds.max(1e-9),
+            tokens_per_second: fitted.words as f64 / training_seconds.max(1e-9),
             peak_memory_bytes: memory::peak(),
             vector_bits: vector_bits(),
             threads: self.context.devices.on_cpu().then(rayon::current_num_threads),
@@ -318,7 +255,7 @@ impl<'a> TrialRunner<'a> {
         Ok(RunRecord {
             schema: SCHEMA,
             id: String::new(),
-            status: if diverged { Status::Diverged } else { Status::Finished },
+            status: if fitted.diverged { Status::Diverged } else { Status::Finished },
             config: Default::default(),
             method: MethodRecord {
                 name: NO_BERT.to_owned(),
@@ -333,25 +270,101 @@ impl<'a> TrialRunner<'a> {
                 ("adapter-lab".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
                 ("burn".to_owned(), BURN_VERSION.to_owned()),
             ]),
-            params: Params {
-                trained,
-                total,
-                backbone: total - trained,
-                shared_backbone: true,
-                groups: BTreeMap::from([(NO_BERT.to_owned(), trained)]),
-            },
+            params,
             evaluations,
             best: last.clone(),
             last,
             kept: Kept::Last,
-            majority: trivial,
+            majority,
             extra: BTreeMap::new(),
             test: tested,
-            examples: Examples { train: n, validation: validation.len(), test: test.len() },
-            loss_curve: curve,
+            examples: Examples { train: train.len(), validation: validation.len(), test: test.len() },
+            loss_curve: fitted.loss_curve,
             network: Default::default(),
             measured,
         })
+    }
+
+    /// The training loop. Order, initial values and dropout are functions of the seed and the step.
+    fn fit(
+        &self,
+        mut model: Model,
+        config: &TrialConfig,
+        texts: &[Text],
+        classes: &[usize],
+    ) -> Result<Fitted, RunError> {
+        let device = self.device.clone().autodiff();
+        let (deep_rule, wide_rule) = (Adagrad { l2: config.get("l2")? }, Adagrad { l2: config.get("wide_l2")? });
+        let mut deep_optimizer = ModuleOptimizer::new(&deep_rule, 0.0);
+        let mut wide_optimizer = ModuleOptimizer::new(&wide_rule, 0.0);
+        let (deep_rate, wide_rate): (f64, f64) = (config.get("lr")?, config.get("wide_lr")?);
+        let (steps, mut order) = (config.samples.div_ceil(BATCH), Order::new(texts.len(), config.seed));
+        let curve_every = steps.div_ceil(CURVE);
+        let (mut loss_sum, mut curve_sum, mut loss_curve, mut words) = (0.0, 0.0, Vec::new(), 0);
+        for step in 0..steps {
+            if self.stop.requested() {
+                return Err(RunError::Interrupted { step, kept: self.store.is_some() });
+            }
+            let chosen: Vec<usize> = (step * BATCH..(step + 1) * BATCH).map(|place| order.example(place)).collect();
+            let batch: Vec<&Text> = chosen.iter().map(|&example| &texts[example]).collect();
+            words += batch.iter().map(|text| text.words.len()).sum::<usize>();
+            let right: Vec<usize> = chosen.iter().map(|&example| classes[example]).collect();
+            let batch = Batch::new(&batch, model.widest(), &device);
+            let key = DropoutKey { seed: config.seed, step: step as u64 };
+            let loss = loss::cross_entropy(model.forward(&batch, Some(key))?, &right);
+            let value = f64::from(loss.clone().into_scalar::<f32>());
+            if !value.is_finite() {
+                return Ok(Fitted { model, steps: step, diverged: true, mean_loss: value, loss_curve, words });
+            }
+            (loss_sum, curve_sum) = (loss_sum + value, curve_sum + value);
+            if (step + 1).is_multiple_of(curve_every) {
+                loss_curve.push((step + 1, curve_sum / curve_every as f64));
+                curve_sum = 0.0;
+            }
+            // Of the sum over the batch: with the mean, Adagrad's sums would stay below their first value.
+            let gradients = (loss * BATCH as f64).backward();
+            model.deep = model.deep.map(|deep| {
+                let gradients = StepGradients::of(&deep, &gradients);
+                deep_optimizer.update(deep, &gradients, deep_rate)
+            });
+            model.wide = model.wide.map(|wide| {
+                let gradients = StepGradients::of(&wide, &gradients);
+                wide_optimizer.update(wide, &gradients, wide_rate)
+            });
+        }
+        Ok(Fitted { model, steps, diverged: false, mean_loss: loss_sum / steps as f64, loss_curve, words })
+    }
+}
+
+/// A trial after its training.
+struct Fitted {
+    model: Model,
+    steps: usize,
+    diverged: bool,
+    mean_loss: f64,
+    loss_curve: Vec<(usize, f64)>,
+    words: usize,
+}
+
+/// The order of training examples, epoch after epoch.
+struct Order {
+    seed: u64,
+    epoch: u64,
+    order: Vec<usize>,
+}
+
+impl Order {
+    fn new(examples: usize, seed: u64) -> Self {
+        Self { seed, epoch: 0, order: permutation(examples, seed, Purpose::Epoch(0)) }
+    }
+
+    /// The example at a place of all epochs together.
+    fn example(&mut self, place: usize) -> usize {
+        let (examples, epoch) = (self.order.len(), (place / self.order.len()) as u64);
+        if epoch != self.epoch {
+            *self = Self { epoch, order: permutation(examples, self.seed, Purpose::Epoch(epoch)), ..*self };
+        }
+        self.order[place % examples]
     }
 }
 
@@ -362,6 +375,12 @@ struct Model {
 }
 
 impl Model {
+    fn new(config: &TrialConfig, features: &Features, classes: usize, device: &Device) -> Result<Self> {
+        let towers: String = config.get("towers")?;
+        let deep = features.table.as_ref().map(|table| Deep::new(config, table, classes, device));
+        Ok(Self { deep: deep.transpose()?, wide: (towers != "deep").then(|| Wide::new(classes, device)) })
+    }
+
     fn widest(&self) -> usize {
         self.deep.as_ref().map_or(0, Deep::widest)
     }
@@ -375,11 +394,21 @@ impl Model {
         }
     }
 
-    /// Numbers that are trained.
-    fn parameters(&self) -> usize {
-        let deep = self.deep.as_ref().map_or(0, |deep| tensors(deep).iter().map(|t| t.elements()).sum());
-        let wide: usize = self.wide.as_ref().map_or(0, |wide| tensors(wide).iter().map(|t| t.elements()).sum());
-        deep + wide
+    fn params(&self, features: &Features) -> Params {
+        // Running statistics are no parameters.
+        let trained = |info: &&TensorInfo| Kind::of(info) != Kind::Statistic;
+        let elements = |all: Vec<TensorInfo>| all.iter().filter(trained).map(TensorInfo::elements).sum::<usize>();
+        let deep = self.deep.as_ref().map_or(0, |deep| elements(tensors(deep)));
+        let trained = deep + self.wide.as_ref().map_or(0, |wide| elements(tensors(wide)));
+        let table = features.table.as_ref().map_or(0, |(values, _)| values.len());
+        let frozen = if self.deep.as_ref().is_some_and(Deep::is_frozen) { table } else { 0 };
+        Params {
+            trained,
+            total: trained + frozen,
+            backbone: frozen,
+            shared_backbone: true,
+            groups: BTreeMap::from([(NO_BERT.to_owned(), trained)]),
+        }
     }
 
     fn valid(self) -> Self {
@@ -398,6 +427,13 @@ impl Model {
         }
         Ok(predictions)
     }
+}
+
+/// The most frequent class; of equally frequent ones the lowest.
+fn most_frequent(classes: &[usize], outputs: usize) -> usize {
+    let mut counts = vec![0usize; outputs];
+    classes.iter().for_each(|&class| counts[class] += 1);
+    (0..outputs).rev().max_by_key(|&class| counts[class]).unwrap_or_default()
 }
 
 fn class(example: &Example) -> Result<usize> {

@@ -147,7 +147,8 @@ impl Plan {
 
     /// The backbone of its runs.
     pub fn backbone(&self) -> Option<&str> {
-        self.runs.first().map(|run| run.backbone.as_str())
+        let searched = || self.searches.first().and_then(|search| search.options.backbone.as_deref());
+        self.runs.first().map(|run| run.backbone.as_str()).or_else(searched)
     }
 
     /// Runs all runs, and does with them what the experiment asks for.
