@@ -344,6 +344,11 @@ fn beats_search(runs: &[&Run], searched: &[&Run]) -> Evidence {
         else {
             continue;
         };
+        let used = |point: &Point<'_>| point.seeds[0].record.examples;
+        if used(&full) != used(&without) {
+            evidence.leave_out(task, "the search used other numbers of examples");
+            continue;
+        }
         let tested = full.test().is_some() && without.test().is_some();
         let score = if tested { Run::test } else { Run::validation };
         let own = differences(&full, &without, score);
@@ -358,7 +363,8 @@ fn beats_search(runs: &[&Run], searched: &[&Run]) -> Evidence {
     }
     if let (Some(full), Some(without)) = (mean(full_scores), mean(scores)) {
         let number = values.len();
-        evidence.said.push(format!("Over {number} tasks full fine-tuning averages {full:.1}, the search {without:.1}"));
+        let over = if number == 1 { "On one task".to_owned() } else { format!("Over {number} tasks") };
+        evidence.said.push(format!("{over} full fine-tuning averages {full:.1}, the search {without:.1}"));
     }
     evidence.effect("Gain over the search", &thresholds::NO_BERT, &values);
     evidence

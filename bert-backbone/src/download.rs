@@ -136,7 +136,13 @@ impl Downloader {
     /// # Errors
     /// If it does not arrive whole and as expected. What was received stays only where it can be continued.
     pub fn file(&self, url: &str, to: &Path, expected: Expected<'_>) -> Result<String, DownloadError> {
-        let received = self.receive(url, to, expected);
+        let begun = fs::metadata(to).is_ok_and(|metadata| metadata.len() > 0);
+        let mut received = self.receive(url, to, expected);
+        if begun && matches!(received, Err(DownloadError::Checksum { .. })) {
+            // The part that was there belonged to something else: once more, from the beginning.
+            let _ = fs::remove_file(to);
+            received = self.receive(url, to, expected);
+        }
         let resumable = expected.sha256.is_some() && matches!(received, Err(DownloadError::Connection { .. }));
         if received.is_err() && !resumable {
             // A failure to remove it is not worth hiding why it must go.

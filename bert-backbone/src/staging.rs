@@ -39,9 +39,13 @@ impl Staging {
         }
         if !partial.exists() {
             fs::create_dir(&partial)?;
+        }
+        // An empty one may be ours: of a process that was killed before it could mark it.
+        if !partial.join(MARK).is_file() {
+            if fs::read_dir(&partial)?.next().is_some() {
+                return Err(refused(&partial, "this program did not make it; move it away"));
+            }
             fs::write(partial.join(MARK), b"")?;
-        } else if !partial.join(MARK).is_file() {
-            return Err(refused(&partial, "this program did not make it; move it away"));
         }
         Ok(Some(Self { folder: folder.to_owned(), partial, lock_path, _lock: lock }))
     }

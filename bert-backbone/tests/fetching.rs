@@ -258,7 +258,8 @@ fn a_file_of_the_web_is_fetched_and_unpacked(#[case] inside: Option<&str>) {
     assert_eq!(fetcher.fetch_into(&folder, &Source::Web(file.clone())).unwrap(), Fetched::New(folder.clone()));
     assert_eq!(fs::read(folder.join("data.txt")).unwrap(), b"three words here");
     let source: Value = serde_json::from_slice(&fs::read(folder.join("source.json")).unwrap()).unwrap();
-    assert_eq!(source["source"], file.url);
+    assert_eq!(source["source"], format!("{}/example.org/some/data", hub.endpoint), "where it really came from");
+    assert_eq!(source["files"]["data.txt"], sha256(b"three words here"));
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
     assert_eq!(fs::read_dir(cache.path().join("data")).unwrap().count(), 1);
 }

@@ -153,6 +153,10 @@ fn word_vectors_of_a_file_can_be_chosen() {
 #[case(&["--task", "syn-topic", "--samples", "3000,2000"], "give rising positive numbers")]
 #[case(&["--task", "syn-topic", "--samples", "many"], "give a number, or random")]
 #[case(&["--task", "syn-topic", "--trials", "0"], "trials 0")]
+#[case(&["--task", "syn-topic", "--limit", "0"], "limit 0")]
+#[case(&["--task", "syn-topic", "--embeddings", "random-50.txt"], "two embeddings are called random-50")]
+#[case(&["--task", "syn-topic", "--dtype", "bf16"], "one device, in f32")]
+#[case(&["--task", "file:x.csv", "--text-column", "review"], "x.csv: No such file")]
 #[case(&["--task", "cola"], "`adapter-lab fetch glue/cola` gets it")]
 #[case(&[], "--task")]
 fn a_wrong_search_is_answered_with_what_to_do(#[case] arguments: &[&str], #[case] message: &str) {

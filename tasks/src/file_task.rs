@@ -103,10 +103,10 @@ impl FileTask {
             validation,
             test,
             extra: Vec::new(),
-            notes: if unlabelled > 0 {
-                vec![format!("{unlabelled} rows without a label left out")]
-            } else {
-                Vec::new()
+            notes: match unlabelled {
+                0 => Vec::new(),
+                1 => vec!["1 row without a label left out".to_owned()],
+                rows => vec![format!("{rows} rows without a label left out")],
             },
         })
     }
@@ -146,7 +146,7 @@ impl FileTask {
                 line: row.line,
                 text: row.cell(text).to_owned(),
                 pair: pair.map(|pair| row.cell(pair).to_owned()),
-                // Where classes are numbered, -1 is the label of an example that keeps it to itself.
+                // Where classes are numbered, -1 stands for a label that is not published.
                 label: (names.is_empty() || label != "-1").then(|| name.map_or(label, String::as_str).to_owned()),
             }
         };
@@ -233,6 +233,6 @@ struct Raw {
     line: usize,
     text: String,
     pair: Option<String>,
-    /// `None` for an example that keeps it to itself.
+    /// `None` if it is not published.
     label: Option<String>,
 }

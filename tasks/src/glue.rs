@@ -351,7 +351,8 @@ impl Glue {
         columns.extend(pair);
         let ParquetTable { table, classes } = parquet::read(path, &columns)?;
         if let Some(named) = classes.get("label").filter(|named| *named != labels) {
-            let problem = format!("its classes are {}, expected {}", named.join(", "), labels.join(", "));
+            let named = named.join(", ");
+            let problem = format!("its classes are {}, expected {}", named.escape_debug(), labels.join(", "));
             return Err(content_error(path, None, problem));
         }
         let first_line = if self.columns.is_some() { 1 } else { 2 };

@@ -88,12 +88,11 @@ impl HubTask {
     /// If there are none, several configurations, or they do not arrive whole.
     pub fn fetch(&self, data: &Path, fetcher: &Fetcher) -> Result<Fetched, DataFetchError> {
         let failed = |reason: FetchError| DataFetchError::Failed { name: self.to_string(), reason };
-        let there = match &self.config {
-            Some(config) => self.folder(data).join(config).join("train"),
-            None => self.folder(data),
-        };
-        if there.is_dir() {
-            return Ok(Fetched::AlreadyThere(there));
+        let folder = self.folder(data);
+        let mut there = configs_in(&folder);
+        there.retain(|config| self.config.as_ref().is_none_or(|wanted| wanted == config));
+        if let Some(config) = there.first() {
+            return Ok(Fetched::AlreadyThere(folder.join(config)));
         }
         let hub = fetcher.hub();
         let mut listed = hub.repository(RepositoryKind::Dataset, &self.repository).map_err(|e| failed(e.into()))?;
@@ -109,8 +108,11 @@ impl HubTask {
             _ => return Err(self.several(parts.0.keys().map(String::as_str)).into()),
         };
         let files = parts.0.remove(&config).unwrap_or_default();
+        if !files.iter().any(|(_, here)| here.starts_with("train/")) {
+            return Err(DataError::Request(format!("{self}: the dataset has no part called train")).into());
+        }
         let source = Source::Dataset { repository: self.repository.clone(), files };
-        fetcher.fetch_into(&self.folder(data).join(&config), &source).map_err(failed)
+        fetcher.fetch_into(&folder.join(&config), &source).map_err(failed)
     }
 
     fn folder(&self, data: &Path) -> PathBuf {

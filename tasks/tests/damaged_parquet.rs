@@ -73,18 +73,21 @@ proptest! {
     }
 }
 
-/// A description whose columns lie in each other, thousands deep: whoever follows them by recursion runs out of stack.
+/// A description whose columns lie in each other, thousands deep: whoever follows them by recursion runs out of stack. The type of
+/// the number of children is an i32, or something else that a careless reader takes for one; the list is one, or a set.
 #[test]
 fn deep_structures() {
-    for depth in [10, 1_000, 100_000] {
+    for (depth, list, number) in
+        [(10, 0x19, 0x15), (1_000, 0x19, 0x15), (100_000, 0x19, 0x15), (100_000, 0x19, 0x13), (100_000, 0x1a, 0x15)]
+    {
         // Compact Thrift: a version, a list of schema elements, no rows, no groups.
-        let mut description = vec![0x15, 0x02, 0x19, 0xfc];
+        let mut description = vec![0x15, 0x02, list, 0xfc];
         variable(&mut description, depth + 1);
         for level in 0..=depth {
             if level == depth {
                 description.extend([0x15, 0x0c, 0x25, 0x02, 0x18, 0x01, b'a', 0x00]);
             } else {
-                description.extend([0x48, 0x01, b'a', 0x15, 0x02, 0x00]);
+                description.extend([0x48, 0x01, b'a', number, 0x02, 0x00]);
             }
         }
         description.extend([0x16, 0x00, 0x19, 0x0c, 0x00]);

@@ -223,9 +223,36 @@ fn any_dataset_of_the_hub_is_a_task() {
     assert_eq!(reviews.labels, ["bad", "good"], "classes have their names");
     let texts: Vec<&str> = reviews.train.iter().map(|example| example.text.as_str()).collect();
     assert_eq!(texts, ["Never again", "I would buy it", "It broke", "Lovely"], "both files, in order");
-    assert_eq!(reviews.notes, ["1 rows without a label left out"]);
+    assert_eq!(reviews.notes, ["1 row without a label left out"]);
     assert_eq!(reviews.validation[0].target, Some(Target::Class(1)));
     assert_eq!(reviews.test[0].target, None);
+}
+
+#[test]
+fn a_dataset_that_was_cut_off_is_not_taken_for_fetched() {
+    let data = tempfile::tempdir().unwrap();
+    let hub = Hub::serve_repositories(&golden("hub"), Fault::CutOff);
+    let (tasks, fetcher) = (Tasks::paper(), hub.fetcher(data.path()));
+    for _ in 0..4 {
+        tasks.fetch("hub:someone/reviews", data.path(), &fetcher).unwrap_err();
+    }
+    assert!(matches!(tasks.fetch("hub:someone/reviews", data.path(), &fetcher).unwrap()[0].fetched, Fetched::New(_)));
+    assert!(hub_task("hub:someone/reviews", data.path(), FileTask::new("")).is_ok());
+}
+
+#[test]
+fn what_an_earlier_attempt_left_of_another_revision_goes() {
+    let data = tempfile::tempdir().unwrap();
+    let cut_off = Hub::serve_repositories(&golden("hub"), Fault::CutOff);
+    for _ in 0..3 {
+        Tasks::paper().fetch("hub:someone/reviews", data.path(), &cut_off.fetcher(data.path())).unwrap_err();
+    }
+    // The next revision has fewer files.
+    let part = fs::read(golden("hub/someone/many/en/train-00000-of-00001.parquet")).unwrap();
+    let list = move |_: &str| Files::from([("data/train-00000-of-00001.parquet".to_owned(), part.clone())]);
+    let hub = Hub::serve_all(list, Fault::None);
+    Tasks::paper().fetch("hub:someone/reviews", data.path(), &hub.fetcher(data.path())).unwrap();
+    assert_eq!(hub_task("hub:someone/reviews", data.path(), FileTask::new("")).unwrap().labels, ["a", "b"]);
 }
 
 #[test]

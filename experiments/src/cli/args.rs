@@ -163,13 +163,6 @@ where
     PossibleValuesParser::new(names).try_map(|name| name.parse())
 }
 
-/// How a file of one's own is read, from flags.
-pub fn file_options(keys: &crate::lab::Keys) -> Result<FileOptions> {
-    let known = |key: &str| crate::run::FILE_KEYS.iter().any(|known| known.name == key);
-    let own = keys.iter().filter(|(key, _)| known(key)).map(|(key, value)| (key.clone(), value.clone()));
-    Ok(serde_json::from_value(serde_json::Value::Object(own.collect()))?)
-}
-
 /// `remembered` with what flags change of it, key by key.
 pub fn merged_files(remembered: &FileOptions, given: &crate::lab::Keys) -> FileOptions {
     let mut files = serde_json::to_value(remembered).unwrap_or_default();

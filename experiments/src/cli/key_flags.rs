@@ -25,13 +25,14 @@ enum Takes {
 }
 
 /// Commands that take keys, by their way from the root.
-const COMMANDS: [(&[&str], Takes); 11] = [
+const COMMANDS: [(&[&str], Takes); 12] = [
     (&["train"], Takes::Everything),
     (&["run"], Takes::Files),
     (&["reproduce"], Takes::Files),
     (&["params"], Takes::Method),
     (&["eval"], Takes::Files),
     (&["ablate"], Takes::Files),
+    (&["baseline"], Takes::Files),
     (&["parity"], Takes::Method),
     (&["bench", "step"], Takes::Method),
     (&["bench", "epoch"], Takes::MethodAndFiles),

@@ -11,7 +11,12 @@ use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use tasks::{Dataset, FileTask, HubTask, TaskData, TaskKind, TokenCache};
 
-use crate::{device::Devices, lab::Lab, train::Watch};
+use super::keys::FILE_KEYS;
+use crate::{
+    device::Devices,
+    lab::{Keys, Lab},
+    train::Watch,
+};
 
 /// Where runs find what they need, and where they keep what they make.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -207,6 +212,16 @@ impl FileOptions {
             ..FileTask::new(path)
         }
     }
+}
+
+/// How a file of one's own is read, out of all keys.
+///
+/// # Errors
+/// If a value makes no sense.
+pub fn file_options(keys: &Keys) -> Result<FileOptions> {
+    let known = |key: &str| FILE_KEYS.iter().any(|known| known.name == key);
+    let own = keys.iter().filter(|(key, _)| known(key)).map(|(key, value)| (key.clone(), value.clone()));
+    Ok(serde_json::from_value(serde_json::Value::Object(own.collect()))?)
 }
 
 /// A path that is good from any folder.

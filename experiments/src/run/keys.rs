@@ -63,23 +63,23 @@ pub const RUN_KEYS: &[Key] = &[
 
 /// Keys that say how a file of one's own is read.
 pub const FILE_KEYS: &[Key] = &[
-    Key::new("text_column", "NAME", "For file: and hub: the text's column [default: text]"),
-    Key::new("pair_column", "NAME", "For file: and hub: the second text's column"),
-    Key::new("label_column", "NAME", "For file: and hub: the column of labels or scores [default: label]"),
+    Key::new("text_column", "NAME", "With file:PATH or hub:NAME, the text's column [default: text]"),
+    Key::new("pair_column", "NAME", "With file:PATH or hub:NAME, the second text's column"),
+    Key::new("label_column", "NAME", "With file:PATH or hub:NAME, the column of labels or scores [default: label]"),
     Key::new(
         "labels",
         "KIND",
-        "For file: and hub: what that column holds: class, score, or several (a JSON list, or divided by |) [default: class]",
+        "With file:PATH or hub:NAME, what that column holds: class, score, or several (a JSON list, or divided by |) [default: class]",
     ),
     Key::new(
         "validation_file",
         "FILE",
-        "For file: and hub: examples to choose by [default: a tenth of the file, or the dataset's own]",
+        "With file:PATH or hub:NAME, examples to choose by [default: a tenth of the file, or the dataset's own]",
     ),
     Key::new(
         "test_file",
         "FILE",
-        "For file: and hub: examples to report on [default: a tenth of the file, or the dataset's own]",
+        "With file:PATH or hub:NAME, examples to report on [default: a tenth of the file, or the dataset's own]",
     ),
 ];
 

@@ -11,7 +11,7 @@ mod step_log;
 mod store;
 
 pub use config::{BURN_VERSION, NUMERICS, RunConfig};
-pub use context::{FileOptions, Labels, RunContext, is_own_data};
+pub use context::{FileOptions, Labels, RunContext, file_options, is_own_data};
 pub use data::PreparedData;
 pub(crate) use keys::merge;
 pub use keys::{FILE_KEYS, Layers, RUN_KEYS, SEARCH_KEYS, general_keys};

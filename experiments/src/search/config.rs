@@ -86,15 +86,20 @@ pub struct Searched {
     pub best: Vec<String>,
 }
 
-/// The share of trials that goes on: one of so many.
-const THIRD: usize = 3;
+/// One trial of so many goes on.
+const GOES_ON: usize = 3;
 
 impl SearchOptions {
     /// The space that is searched.
     pub fn space(&self) -> Space {
+        Space::paper(&self.embedding_names())
+    }
+
+    /// What trials call the embeddings that they can choose.
+    fn embedding_names(&self) -> Vec<String> {
         let files = self.embeddings.iter().map(|path| embedding_name(path));
         let random = ["random-50", "random-128", "random-512"].map(str::to_owned);
-        Space::paper(&files.chain(self.backbone.clone()).chain(random).collect::<Vec<String>>())
+        files.chain(self.backbone.clone()).chain(random).collect()
     }
 
     /// The space as a report writes it down, with the samples that a trial trains on.
@@ -118,6 +123,13 @@ impl SearchOptions {
     pub fn check(&self) -> Result<()> {
         ensure!(self.trials > 0, "trials 0: give a positive number");
         ensure!(self.seeds > 0, "seeds 0: give a positive number");
+        for (key, limit) in [("limit", self.limit), ("limit_validation", self.limit_validation)] {
+            ensure!(limit != Some(0), "{key} 0: give a positive number");
+        }
+        let names = self.embedding_names();
+        for (place, name) in names.iter().enumerate() {
+            ensure!(!names[..place].contains(name), "two embeddings are called {name}: rename a file");
+        }
         let rising = self.samples.windows(2).all(|pair| pair[0] < pair[1]);
         ensure!(rising && !self.samples.contains(&0), "samples {:?}: give rising positive numbers", self.samples);
         self.space().draw(self.search_seed, 0, &self.fixed).map(drop)
@@ -131,9 +143,22 @@ impl Search {
         let mut left = self.options.trials;
         for _ in 0..self.options.samples.len().max(1) {
             planned += left;
-            left = left.div_ceil(THIRD);
+            left = left.div_ceil(GOES_ON);
         }
         planned
+    }
+
+    /// The numbers of the trials: one that is drawn again is drawn once.
+    fn drawn(&self) -> Result<Vec<usize>> {
+        let mut drawn: Vec<(usize, TrialConfig)> = Vec::new();
+        for number in 0..self.options.trials {
+            let samples = self.options.samples.first().copied();
+            let trial = self.trial(number, samples)?;
+            if drawn.iter().all(|(_, known)| *known != trial) {
+                drawn.push((number, trial));
+            }
+        }
+        Ok(drawn.into_iter().map(|(number, _)| number).collect())
     }
 
     /// The trial `number` with so many samples.
@@ -162,14 +187,14 @@ impl Search {
         let mut runner = TrialRunner::new(lab, context, stop.clone(), &self.options.embeddings)?;
         let mut progress = Progress { done: 0, of: self.planned(), watch };
         let mut trials: Vec<(TrialConfig, RunRecord)> = Vec::new();
-        let mut left: Vec<usize> = (0..self.options.trials).collect();
+        let mut left = self.drawn()?;
         let rungs: Vec<Option<usize>> = match &self.options.samples[..] {
             [] => vec![None],
             samples => samples.iter().copied().map(Some).collect(),
         };
         for (rung, samples) in rungs.into_iter().enumerate() {
             if rung > 0 {
-                left.truncate(left.len().div_ceil(THIRD));
+                left.truncate(left.len().div_ceil(GOES_ON));
             }
             let configs = left.iter().map(|&number| self.trial(number, samples)).collect::<Result<Vec<_>>>()?;
             let ended = self.stage(&mut runner, &configs, stop, &mut progress)?;
@@ -253,8 +278,7 @@ fn score(record: &RunRecord) -> f64 {
 
 /// Reads a search's keys out of an experiment's.
 pub(crate) fn search_options(keys: &Keys) -> Result<SearchOptions> {
-    let known = |key: &str| SEARCH_KEYS.iter().any(|known| known.name == key);
-    let own = keys.iter().filter(|(key, _)| known(key) || SHARED.contains(&key.as_str()));
+    let own = keys.iter().filter(|(key, _)| is_search_key(key));
     // One of a list need not be written as one.
     let listed = |key: &str, value: &Value| match value {
         Value::Array(_) => value.clone(),
@@ -265,6 +289,11 @@ pub(crate) fn search_options(keys: &Keys) -> Result<SearchOptions> {
     let mut options: SearchOptions = serde_json::from_value(Value::Object(options))?;
     options.embeddings.retain(|file| file.as_os_str() != "none");
     Ok(options)
+}
+
+/// Whether a key decides anything in a search.
+pub(crate) fn is_search_key(key: &str) -> bool {
+    SEARCH_KEYS.iter().any(|known| known.name == key) || SHARED.contains(&key)
 }
 
 /// Keys that are lists.

@@ -125,7 +125,7 @@ impl WordVectors {
                 }
             }
             if parts.len() <= dimensions {
-                return Err(wrong(format!("{} numbers, the first word has {dimensions}", parts.len() - 1)));
+                return Err(wrong(format!("{} of {dimensions} numbers", parts.len() - 1)));
             }
             let (word, numbers) = parts.split_at(parts.len() - dimensions);
             let word = word.join(" ");
@@ -179,7 +179,7 @@ mod tests {
 
     #[rstest]
     #[case::empty(b"", ":1: the file is empty")]
-    #[case::short(b"cat 1 2\ndog 1", ":2: 1 numbers, the first word has 2")]
+    #[case::short(b"cat 1 2\ndog 1", ":2: 1 of 2 numbers")]
     #[case::text(b"cat 1 2\ndog one two", ":2: something is no finite number")]
     #[case::not_finite(b"cat 1 nan", ":1: something is no finite number")]
     #[case::no_numbers(b"cat", ":1: a word and 1 to 4096 numbers")]

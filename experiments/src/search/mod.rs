@@ -11,8 +11,8 @@ mod space;
 mod trial;
 mod workers;
 
-pub(crate) use config::search_options;
 pub use config::{Search, SearchOptions, Searched};
+pub(crate) use config::{is_search_key, search_options};
 pub use embeddings::{EmbeddingError, KnownEmbeddings, WordVectors, embedding_file, known_embeddings};
 pub use space::{Dimension, Domain, Space, TrialConfig};
 pub use trial::TrialRunner;

@@ -75,7 +75,7 @@ pub struct TrialConfig {
     pub tuning: String,
     /// Decides initial values, order and dropout.
     pub seed: u64,
-    /// Examples that are trained on, each as often as it comes.
+    /// Examples that are trained on, counted again in every epoch.
     pub samples: usize,
     /// Training examples that are kept; `None` keeps all.
     pub limit: Option<usize>,
@@ -167,14 +167,14 @@ impl Space {
     /// # Errors
     /// If a fixed value is not in the space.
     pub fn draw(&self, seed: u64, number: u64, fixed: &Keys) -> Result<Keys> {
-        self.check(fixed)?;
+        let fixed = self.checked(fixed)?;
         let mut chosen = Keys::new();
         for Dimension { key, domain, .. } in &self.dimensions {
             let values = domain.values();
             let drawn = || values[(draw(seed, number, key) % values.len() as u64) as usize].clone();
             chosen.insert(key.to_string(), fixed.get(*key).cloned().unwrap_or_else(drawn));
         }
-        // From the last to the first: what depends on something that decides nothing decides nothing.
+        // A dimension stands behind those that it depends on: what depends on something that decides nothing decides nothing.
         for Dimension { key, when, .. } in &self.dimensions {
             let Some((other, values)) = when else { continue };
             let decides = chosen.get(*other).is_some_and(|value| values.contains(&text(value).as_str()));
@@ -190,7 +190,9 @@ impl Space {
         Self::SAMPLES[(draw(seed, number, "samples") % Self::SAMPLES.len() as u64) as usize]
     }
 
-    fn check(&self, fixed: &Keys) -> Result<()> {
+    /// The same choices as the space writes them.
+    fn checked(&self, fixed: &Keys) -> Result<Keys> {
+        let mut checked = Keys::new();
         for (key, value) in fixed {
             let Some(dimension) = self.dimensions.iter().find(|dimension| dimension.key == key) else {
                 let known = self.dimensions.iter().map(|dimension| dimension.key);
@@ -202,9 +204,11 @@ impl Space {
             let values = dimension.domain.values();
             let same =
                 |known: &Value| known == value || known.as_f64().is_some_and(|known| value.as_f64() == Some(known));
-            ensure!(values.iter().any(same), "{key} = {}: it is one of {}", text(value), dimension.domain.in_words());
+            let written = values.iter().find(|known| same(known));
+            ensure!(written.is_some(), "{key} = {}: it is one of {}", text(value), dimension.domain.in_words());
+            checked.extend(written.map(|written| (key.clone(), written.clone())));
         }
-        Ok(())
+        Ok(checked)
     }
 
     /// As a report writes it down.
@@ -319,6 +323,9 @@ mod tests {
         };
         assert!(refused("hidden_size", 65.into()).contains("it is one of 64, 128, 256"));
         assert!(refused("filters", 300.into()).contains("50 to 200"));
+        // However it is written, it is the same choice.
+        let drawn = |value: Value| space().draw(0, 0, &Keys::from_iter([("l2".to_owned(), value)])).unwrap();
+        assert_eq!(drawn(0.into()), drawn(0.0.into()));
         assert!(refused("hiden_size", 64.into()).contains("did you mean `hidden_size`?"));
     }
 }

@@ -28,7 +28,7 @@ use super::{
     space::{NO_BERT, TrialConfig},
 };
 use crate::{
-    device::{CpuClock, guard_on, memory, vector_bits},
+    device::{CpuClock, Precision, guard_on, memory, vector_bits},
     lab::Lab,
     run::{BURN_VERSION, FileOptions, NUMERICS, RunContext, RunStore, StoredRun, run_id},
     train::{ModuleOptimizer, Optimizer, RunError, Silent, StepGradients, Stop, Update, Watch},
@@ -93,6 +93,8 @@ impl<'a> TrialRunner<'a> {
     /// # Errors
     /// If the device cannot be used, or a file cannot be read.
     pub fn new(lab: &'a Lab, context: &RunContext, stop: Stop, embeddings: &[PathBuf]) -> Result<Self> {
+        let one = context.devices.names.len() == 1 && context.devices.precision == Precision::F32;
+        ensure!(one, "the search takes one device, in f32");
         let device = context.devices.first()?;
         let mut files = BTreeMap::new();
         for named in embeddings {
@@ -126,12 +128,16 @@ impl<'a> TrialRunner<'a> {
         watch: &mut dyn Watch,
     ) -> Result<RunRecord, RunError> {
         let task = self.task(&config.task, files, watch)?;
-        let config = TrialConfig { task: task.dataset.task.clone(), ..config.clone() };
+        let mut config = TrialConfig { task: task.dataset.task.clone(), ..config.clone() };
+        let name: String = config.get("embeddings")?;
+        if self.is_backbone(&name) {
+            // The folder's own name, however the user spelled the path.
+            config.chosen.insert("embeddings".to_owned(), self.backbone(&name)?.name.clone().into());
+        }
         let (keys, mut fingerprints) = (config.keys()?, BTreeMap::new());
         fingerprints.insert("data".to_owned(), task.fingerprint.clone());
         fingerprints.insert("device".to_owned(), self.context.devices.kinds());
         fingerprints.insert("numerics".to_owned(), format!("{NUMERICS}, {NO_BERT} {VERSION}"));
-        let name: String = config.get("embeddings")?;
         if let Some(hash) = self.embedding_hash(&name)? {
             fingerprints.insert("embeddings".to_owned(), hash);
         }
@@ -164,6 +170,8 @@ impl<'a> TrialRunner<'a> {
             "`{name}` is a {} task: the search is for texts with one class each",
             dataset.kind
         );
+        let empty = dataset.train.is_empty() || dataset.validation.is_empty();
+        ensure!(!empty, "`{name}` has nothing to train on or to choose by");
         let mut vectors = BTreeMap::new();
         if !self.files.is_empty() {
             let words = all_words([&dataset.train, &dataset.validation, &dataset.test].into_iter().flatten());
@@ -185,17 +193,18 @@ impl<'a> TrialRunner<'a> {
         Ok(backbone)
     }
 
+    /// Whether the vectors that a trial calls `name` are a backbone's.
+    fn is_backbone(&self, name: &str) -> bool {
+        !name.is_empty() && !self.files.contains_key(name) && random_dimensions(name).is_none()
+    }
+
     /// What decides the vectors that a trial calls `name`, beside their name.
     fn embedding_hash(&mut self, name: &str) -> Result<Option<String>> {
-        Ok(match (self.files.get(name), random_dimensions(name)) {
-            _ if name.is_empty() => None,
-            (Some(file), _) => Some(file.hash.clone()),
-            (None, Some(_)) => None,
-            (None, None) => {
-                let backbone = self.backbone(name)?;
-                Some(format!("{} {}", backbone.id().hash, backbone.tokenizer.hash()?))
-            }
-        })
+        if self.is_backbone(name) {
+            let backbone = self.backbone(name)?;
+            return Ok(Some(format!("{} {}", backbone.id().hash, backbone.tokenizer.hash()?)));
+        }
+        Ok(self.files.get(name).map(|file| file.hash.clone()))
     }
 
     /// Trains and scores a trial; what it is called by is left to the caller.
@@ -206,11 +215,9 @@ impl<'a> TrialRunner<'a> {
         let validation = limited(&dataset.validation, config.limit_validation, config.limit_seed);
         let has_test = dataset.test.iter().any(|example| example.target.is_some());
         let test: &[Example] = if has_test { &dataset.test } else { &[] };
-        let vectors = task.vectors.get(embeddings);
-        let random = random_dimensions(embeddings);
-        let of_backbone = vectors.is_none() && random.is_none() && !embeddings.is_empty();
-        let backbone = if of_backbone { Some(self.backbone(embeddings)?) } else { None };
-        let embedding = vectors.map(Embedding::Words).or_else(|| random.map(Embedding::Random));
+        let backbone = if self.is_backbone(embeddings) { Some(self.backbone(embeddings)?) } else { None };
+        let random = || random_dimensions(embeddings).map(Embedding::Random);
+        let embedding = task.vectors.get(embeddings).map(Embedding::Words).or_else(random);
         let embedding = embedding.or_else(|| backbone.as_deref().map(Embedding::Pieces));
         let features = Features::new(config, embedding, [&train, &validation, test])?;
         let classes: Vec<usize> = train.iter().map(class).collect::<Result<_>>()?;

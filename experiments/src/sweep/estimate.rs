@@ -10,6 +10,7 @@ use super::{ExperimentKind, Plan, workers::threads_of};
 use crate::{
     lab::Lab,
     run::{RunConfig, RunContext, Runner, Speed, Workload},
+    search::Search,
     train::{RunError, Stop, Watch},
 };
 
@@ -22,6 +23,8 @@ pub struct Estimate {
     pub by_experiment: BTreeMap<String, f64>,
     /// Runs that are still to do.
     pub runs: usize,
+    /// Trials of searches, which are not estimated.
+    pub trials: usize,
     /// Runs that are finished.
     pub finished: usize,
     /// Processes at the same time.
@@ -65,7 +68,7 @@ pub fn estimate(
         let speeds_of_runs = speeds.0.values().map(Vec::len).sum();
         let mut speeds_measured = 0;
         let mut by_experiment: BTreeMap<String, f64> =
-            plans.iter().map(|plan| (plan.experiment.clone(), 0.0)).collect();
+            plans.iter().filter(|plan| !plan.runs.is_empty()).map(|plan| (plan.experiment.clone(), 0.0)).collect();
         for job in &todo {
             let shape = shape(job.config);
             let speed = match speeds.near(&shape, job.work.step_tokens) {
@@ -83,7 +86,8 @@ pub fn estimate(
         }
         let seconds = by_experiment.values().sum();
         let runs = todo.iter().filter(|job| job.work.steps > 0.0).count();
-        Ok(Estimate { seconds, by_experiment, runs, finished, jobs, threads, speeds_of_runs, speeds_measured })
+        let trials = plans.iter().flat_map(|plan| &plan.searches).map(Search::planned).sum();
+        Ok(Estimate { seconds, by_experiment, runs, trials, finished, jobs, threads, speeds_of_runs, speeds_measured })
     })
 }
 
@@ -178,8 +182,12 @@ impl Estimate {
             jobs => format!("{jobs} processes"),
         };
         let threads = if self.threads == 1 { "one thread".to_owned() } else { format!("{} threads", self.threads) };
+        let trials = match self.trials {
+            0 => String::new(),
+            trials => format!("; {trials} trials without BERT, of seconds each, come on top"),
+        };
         format!(
-            "about {} here, in {processes} of {threads}: {} runs to do, {} finished (speeds of {} finished runs, {} measured)",
+            "about {} here, in {processes} of {threads}: {} runs to do, {} finished (speeds of {} finished runs, {} measured){trials}",
             duration(self.seconds),
             self.runs,
             self.finished,

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Experiment, Suite, experiment::Series};
 use crate::{
     lab::{Keys, Lab},
-    run::{RunConfig, resolve},
+    run::{RunConfig, file_options, resolve},
     search::{Search, search_options},
 };
 
@@ -94,7 +94,7 @@ impl Experiment {
                 keys.extend(by_task.get(&task).cloned().unwrap_or_default());
                 let options = search_options(&keys)?;
                 options.check()?;
-                searches.push(Search { task, files: Default::default(), options });
+                searches.push(Search { task, files: file_options(&keys)?, options });
             }
         }
         Ok((searches, missing))

@@ -11,7 +11,7 @@ use super::{Experiment, ExperimentKind, Grid, RunOutcome, Scale, Suite, Sweep, w
 use crate::{
     lab::{Inference, Keys, Lab},
     run::{Layers, RunConfig, RunContext, RunStore, Runner, write_json},
-    search::Search,
+    search::{Search, is_search_key},
     study::stream,
     train::{RunError, Silent},
 };
@@ -119,6 +119,10 @@ impl Plan {
         let mut overrides = environment;
         overrides.extend(options.set.clone());
         overrides.remove("backbone");
+        if kind == ExperimentKind::Search {
+            // What decides nothing in a search changes nothing.
+            overrides.retain(|key, _| is_search_key(key));
+        }
         let scale = options.scale;
         Ok(Self { experiment: name, preset, about, kind, scale, missing, too_large, overrides, runs, searches })
     }
@@ -181,11 +185,19 @@ impl Plan {
             ExperimentKind::Stream => result.stream(sweep, &runs, &self.runs)?,
             ExperimentKind::Search => {
                 for search in &self.searches {
-                    let searched =
-                        search.run_in_processes(sweep.lab, sweep.context, sweep.stop, sweep.jobs, sweep.watch)?;
-                    let place = result.runs.len();
-                    result.runs.extend((place..).zip(searched.trials));
-                    self.keep(&result, &runs)?;
+                    match search.run_in_processes(sweep.lab, sweep.context, sweep.stop, sweep.jobs, sweep.watch) {
+                        Ok(searched) => {
+                            let place = result.runs.len();
+                            result.runs.extend((place..).zip(searched.trials));
+                            self.keep(&result, &runs)?;
+                        }
+                        Err(error) if sweep.stop.requested() => return Err(error),
+                        Err(error) => result.failed.push(Failure {
+                            run: format!("{} without BERT", search.task),
+                            config: Keys::new(),
+                            error: format!("{error:#}"),
+                        }),
+                    }
                 }
             }
         }

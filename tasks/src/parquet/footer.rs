@@ -35,6 +35,7 @@ const TRUE: u8 = 1;
 const FALSE: u8 = 2;
 const BYTE: u8 = 3;
 const I16: u8 = 4;
+const I32: u8 = 5;
 const I64: u8 = 6;
 const DOUBLE: u8 = 7;
 const BINARY: u8 = 8;
@@ -48,19 +49,22 @@ const DEEPEST: usize = 16;
 impl Thrift<'_> {
     /// The depth of the tree that the second field lists, parents before their children.
     fn schema_depth(&mut self) -> Option<usize> {
+        // The reader does not look at types: what is not of the right one, or there twice, makes no sense.
         let mut field = 0;
-        loop {
-            let kind = self.field(&mut field)?;
-            if field == 2 && kind == LIST {
-                break;
+        while self.field(&mut field)? != LIST || field != 2 {
+            if field != 1 {
+                return None;
             }
-            self.pass(kind, DEEPEST)?;
+            self.number()?;
         }
         let (elements, STRUCT) = self.list()? else { return None };
         // How many children each of the open parents still has to come.
         let (mut open, mut deepest) = (Vec::new(), 0);
         for _ in 0..elements {
             let children = self.children()?;
+            if children > elements {
+                return None;
+            }
             if let Some(left) = open.last_mut() {
                 *left -= 1;
             }
@@ -70,7 +74,14 @@ impl Thrift<'_> {
                 open.pop();
             }
         }
-        Some(deepest)
+        // No second list.
+        loop {
+            match self.field(&mut field)? {
+                0 => return Some(deepest),
+                _ if field == 2 => return None,
+                kind => self.pass(kind, DEEPEST)?,
+            }
+        }
     }
 
     /// The number of children that an element says it has.
@@ -80,7 +91,8 @@ impl Thrift<'_> {
             match self.field(&mut field)? {
                 0 => return Some(children),
                 // Signs alternate: 0, -1, 1, -2, 2.
-                I16..=I64 if field == 5 => children = self.number()? >> 1,
+                I32 if field == 5 => children = self.number()? >> 1,
+                _ if field == 5 => return None,
                 kind => self.pass(kind, DEEPEST)?,
             }
         }
@@ -110,11 +122,12 @@ impl Thrift<'_> {
     }
 
     /// The type of the next field of a structure, 0 at its end; `last` becomes its number.
-    fn field(&mut self, last: &mut i64) -> Option<u8> {
+    fn field(&mut self, last: &mut i16) -> Option<u8> {
         let byte = self.byte()?;
         *last = match byte >> 4 {
-            0 if byte != 0 => (self.number()? >> 1) as i64,
-            step => *last + i64::from(step),
+            // A number of its own instead of a step from the last; those of the format are small and positive.
+            0 if byte != 0 => i16::try_from(self.number()? >> 1).ok()?,
+            step => last.checked_add(i16::from(step))?,
         };
         Some(byte & 0x0f)
     }

@@ -33,8 +33,9 @@ pub(crate) struct ParquetTable {
     pub classes: BTreeMap<String, Vec<String>>,
 }
 
-/// More rows than this are no task of ours: a few bytes can say that there are billions.
-const MOST_ROWS: i64 = 100_000_000;
+/// More rows, or more text, are no task of ours: a few bytes can say that there are billions.
+const MOST_ROWS: i64 = 20_000_000;
+const MOST_BYTES: usize = 8 << 30;
 
 /// Columns that lie deeper in each other are no data of ours.
 const DEEPEST: usize = 32;
@@ -63,14 +64,15 @@ fn parse(path: &Path, columns: &[&str]) -> Result<ParquetTable, DataError> {
     let fields = metadata.schema().get_fields();
     let wanted = columns.iter().map(|column| {
         fields.iter().find(|field| field.name() == *column).cloned().ok_or_else(|| {
-            let there: Vec<&str> = fields.iter().map(|field| field.name()).collect();
+            // Names of a stranger's file: no control characters for the terminal.
+            let there: Vec<String> = fields.iter().map(|field| field.name().escape_debug().to_string()).collect();
             content_error(path, None, format!("no column `{column}`; there are: {}", there.join(", ")))
         })
     });
     let wanted: Vec<Arc<Type>> = wanted.collect::<Result<_, _>>()?;
     let rows = reader.metadata().row_groups().iter().map(|group| group.num_rows());
     if rows.clone().any(|rows| rows < 0) || rows.fold(0, i64::saturating_add) > MOST_ROWS {
-        return Err(content_error(path, None, format!("more than {MOST_ROWS} rows")));
+        return Err(content_error(path, None, format!("it does not have 0 to {MOST_ROWS} rows")));
     }
     // The reader wants the columns in the file's order.
     let mut projected = wanted.clone();
@@ -79,27 +81,33 @@ fn parse(path: &Path, columns: &[&str]) -> Result<ParquetTable, DataError> {
     projected.dedup_by_key(|field| field.name().to_owned());
     let projection = Type::group_type_builder(metadata.schema().name()).with_fields(projected).build();
     let rows = reader.get_row_iter(Some(projection.map_err(damaged)?)).map_err(damaged)?;
+    let mut bytes = 0;
     let rows = rows.zip(1..).map(|(row, number)| {
-        let mut cells: BTreeMap<String, Field> = row.map_err(damaged)?.into_columns().into_iter().collect();
+        let row: BTreeMap<String, Field> = row.map_err(damaged)?.into_columns().into_iter().collect();
         let cells = columns.iter().map(|column| {
-            let empty = || content_error(path, None, format!("row {number}: no value for `{column}`"));
-            text(cells.get_mut(*column).ok_or_else(empty)?).ok_or_else(empty)
+            let problem = |problem: &str| content_error(path, None, format!("row {number}: {problem} `{column}`"));
+            text(row.get(*column).unwrap_or(&Field::Null)).map_err(problem)
         });
-        Ok(Row::new(number, cells.collect::<Result<_, _>>()?))
+        let cells: Vec<String> = cells.collect::<Result<_, _>>()?;
+        bytes += cells.iter().map(String::len).sum::<usize>();
+        if bytes > MOST_BYTES {
+            return Err(content_error(path, None, format!("more than {MOST_BYTES} bytes of text")));
+        }
+        Ok(Row::new(number, cells))
     });
     let rows: Vec<Row> = rows.collect::<Result<_, DataError>>()?;
     let names = columns.iter().map(|column| column.to_string()).collect();
     Ok(ParquetTable { table: Table::new(path, names, rows)?, classes: classes(metadata) })
 }
 
-/// A value as text; `None` if there is none.
-fn text(field: &mut Field) -> Option<String> {
+/// A value as text, or what is wrong with it.
+fn text(field: &Field) -> Result<String, &'static str> {
     match field {
-        Field::Null => None,
-        Field::Str(text) => Some(std::mem::take(text)),
-        Field::Bytes(bytes) => String::from_utf8(bytes.data().to_vec()).ok(),
-        Field::ListInternal(_) | Field::Group(_) => Some(structure(field).to_string()),
-        other => Some(other.to_string()),
+        Field::Null => Err("no value for"),
+        Field::Str(text) => Ok(text.clone()),
+        Field::Bytes(bytes) => String::from_utf8(bytes.data().to_vec()).map_err(|_| "invalid UTF-8 in"),
+        Field::ListInternal(_) | Field::Group(_) => Ok(structure(field).to_string()),
+        other => Ok(other.to_string()),
     }
 }
 

@@ -10,13 +10,13 @@ use serde::Serialize;
 use crate::{
     cli::{
         Session,
-        args::{ContextArgs, check_folder, file_options},
+        args::{ContextArgs, check_folder},
         ctrl_c::request_stop,
         output::{print, table},
         progress::SweepProgress,
     },
     lab::Keys,
-    run::Layers,
+    run::{Layers, file_options},
     search::{Search, SearchOptions, Searched},
 };
 
@@ -35,7 +35,7 @@ pub struct BaselineArgs {
     /// Examples that a trial trains on: at first, and each time the best third goes on; `random` draws them from the space
     #[arg(long, default_value = "100000,300000,1000000", value_delimiter = ',', value_name = "N,…|random")]
     samples: Vec<String>,
-    /// Files of word vectors to choose from (GloVe's or fastText's text format), or `glove-50d`
+    /// Files of word vectors to choose from (GloVe's or fastText's text format), `glove-50d`, or none
     #[arg(long, value_delimiter = ',', value_name = "FILE,…")]
     embeddings: Vec<PathBuf>,
     /// The backbone whose own word pieces are an embedding to choose
@@ -131,7 +131,7 @@ fn options(args: &BaselineArgs, session: &Session<'_>) -> Result<SearchOptions> 
         samples,
         search_seed: args.search_seed,
         seeds: args.seeds,
-        embeddings: args.embeddings.clone(),
+        embeddings: args.embeddings.iter().filter(|file| file.as_os_str() != "none").cloned().collect(),
         backbone: args.backbone.clone(),
         limit: args.limit,
         limit_seed: 0,

@@ -15,13 +15,13 @@ use super::params::chosen_method;
 use crate::{
     cli::{
         Session,
-        args::{BackboneArgs, ComputeArgs, DataArgs, file_options},
+        args::{BackboneArgs, ComputeArgs, DataArgs},
         output::{grouped, print},
         progress::Notes,
     },
     device::{DeviceName, Precision, memory},
     lab::{AnyMethod, AnyModel, Inference},
-    run::RunContext,
+    run::{RunContext, file_options},
     train::{Adam, CheckpointPolicy, Silent, TrainConfig, Training, TrainingData},
 };
 

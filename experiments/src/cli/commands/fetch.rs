@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use bert_backbone::{FetchError, Fetched, Fetcher, KnownBackbone, known_backbones};
 use clap::Args;
 use serde::Serialize;
-use tasks::nearest;
+use tasks::{Home, nearest};
 
 use crate::{
     cli::{
@@ -88,6 +88,11 @@ pub fn run(args: &FetchArgs, session: &Session<'_>) -> Result<()> {
         let data = args.data.folder(&args.cache);
         let fetched = tasks.fetch(name, &data, &fetcher).with_context(|| format!("cannot fetch `{name}`"))?;
         let reports: Vec<Report> = fetched.iter().map(|task| Report::new(&task.name, &task.fetched)).collect();
+        let by_hand = tasks.suite(name).into_iter().filter(|task| matches!(task.home(), Some(Home::ByHand { .. })));
+        let by_hand: Vec<&str> = by_hand.map(|task| task.name.as_str()).collect();
+        if !by_hand.is_empty() && !args.json {
+            eprintln!("note: to be got by hand (`list tasks` says where): {}", by_hand.join(", "));
+        }
         return print(&reports, args.json, || reports.iter().map(Report::text).collect::<Vec<_>>().join("\n"));
     }
     if let Some(known) = known_embeddings().into_iter().find(|known| known.name == name) {
@@ -98,6 +103,7 @@ pub fn run(args: &FetchArgs, session: &Session<'_>) -> Result<()> {
     if let Err(FetchError::Unknown { .. }) = fetcher.find(name) {
         let known = known_backbones();
         let names = known.iter().map(|known| known.name).chain(tasks.iter().map(|task| task.name.as_str()));
+        let names = names.chain(tasks.suites()).chain(["glove-50d"]);
         let hint = nearest(name, names).map_or(String::new(), |nearest| format!(" (did you mean `{nearest}`?)"));
         bail!("nothing is called `{name}`{hint}; `list backbones` and `list tasks` show what can be fetched");
     }

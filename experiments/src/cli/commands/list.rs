@@ -161,7 +161,7 @@ fn task_list(args: &ListArgs, lab: &Lab) -> Result<()> {
 fn by_hand(list: &[TaskRow<'_>], folder: &Path) -> String {
     let mut places: Vec<(&str, Vec<String>)> = Vec::new();
     for row in list.iter().filter(|row| !row.present && row.fetch.is_none()) {
-        let place = row.by_hand.unwrap_or("your own");
+        let place = row.by_hand.unwrap_or("wherever you have them");
         let files = match places.iter_mut().find(|(known, _)| *known == place) {
             Some((_, files)) => files,
             None => &mut places.push_mut((place, Vec::new())).1,
