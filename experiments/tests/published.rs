@@ -117,3 +117,17 @@ fn packed(text: &str) -> Vec<u8> {
     packed.write_all(text.as_bytes()).unwrap();
     packed.finish().unwrap()
 }
+
+/// The figures of the results are what the records beside them draw: whoever changes a drawing draws them anew.
+#[test]
+fn the_published_records_draw_the_published_figures() {
+    let results = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/results");
+    let (place, records) = (Place::new(""), results.join("desk.jsonl.gz"));
+    answer(place.program(&["report", "--runs", &records.display().to_string(), "--out", "out", "--json"]));
+    let published: Vec<_> = fs::read_dir(results.join("figures")).unwrap().flatten().collect();
+    assert!(!published.is_empty());
+    for figure in published {
+        let (name, drawn) = (figure.file_name(), place.path("out/figures").join(figure.file_name()));
+        assert!(fs::read(figure.path()).unwrap() == fs::read(drawn).unwrap(), "{name:?}: `report` draws another");
+    }
+}
