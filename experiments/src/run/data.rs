@@ -55,11 +55,11 @@ impl PreparedData {
                 let has_targets = dataset.test.iter().any(|example| example.target.is_some());
                 let test = || EvaluationSet::texts(dataset, &dataset.test, tokenizer, config.max_length, cache);
                 let extra = |(name, examples): &(String, Vec<Example>)| {
-                    let examples = limited(examples, config.limit_validation, config);
+                    let examples = limited(examples, config.limit_validation, config.limit_seed);
                     let set = EvaluationSet::texts(dataset, &examples, tokenizer, config.max_length, cache)?;
                     Ok((name.clone(), set.with_metrics(metrics)))
                 };
-                let kept = limited(&dataset.train, config.limit, config);
+                let kept = limited(&dataset.train, config.limit, config.limit_seed);
                 Ok(Self {
                     task: dataset.task.clone(),
                     kind: dataset.kind,
@@ -81,7 +81,7 @@ impl PreparedData {
                     pairs: None,
                     outputs: 2,
                     train: TrainingSet::questions(
-                        &limited(&questions.train, config.limit, config),
+                        &limited(&questions.train, config.limit, config.limit_seed),
                         tokenizer,
                         window,
                         cache,
@@ -133,14 +133,14 @@ pub(super) fn validation(
     metrics: &Metrics,
 ) -> Result<EvaluationSet> {
     let tokenizer = &backbone.tokenizer;
-    let kept = |all: &[Example]| limited(all, config.limit_validation, config);
+    let kept = |all: &[Example]| limited(all, config.limit_validation, config.limit_seed);
     let set = match data {
         TaskData::Texts(dataset) => {
             EvaluationSet::texts(dataset, &kept(&dataset.validation), tokenizer, config.max_length, cache)?
         }
         TaskData::Questions(questions) => {
             let window = WindowConfig::within(config.max_length);
-            let kept = limited(&questions.validation, config.limit_validation, config);
+            let kept = limited(&questions.validation, config.limit_validation, config.limit_seed);
             EvaluationSet::questions(&kept, questions.version, tokenizer, window, cache)?
         }
     };
@@ -148,10 +148,10 @@ pub(super) fn validation(
 }
 
 /// The examples that a limit keeps: the same for every seed of training.
-fn limited<T: Clone>(all: &[T], limit: Option<usize>, config: &RunConfig) -> Vec<T> {
+pub(crate) fn limited<T: Clone>(all: &[T], limit: Option<usize>, limit_seed: u64) -> Vec<T> {
     match limit {
         Some(limit) => {
-            let order = permutation(all.len(), config.limit_seed, Purpose::Limit);
+            let order = permutation(all.len(), limit_seed, Purpose::Limit);
             order.into_iter().take(limit).map(|example| all[example].clone()).collect()
         }
         None => all.to_vec(),
@@ -171,7 +171,7 @@ mod tests {
             let keys = json!({"task": "cola", "backbone": "b", "seed": seed, "limit_seed": limit_seed, "limit": 10});
             let keys = keys.as_object().cloned().unwrap_or_default();
             let config = resolve(&Lab::paper(), &keys, &BertConfig::new(32, 2, 2), true).unwrap();
-            limited(&(0..100).collect::<Vec<_>>(), config.limit, &config)
+            limited(&(0..100).collect::<Vec<_>>(), config.limit, config.limit_seed)
         };
         assert_eq!((kept(0, 0).len(), kept(0, 0)), (10, kept(1, 0)));
         assert_ne!(kept(0, 0), kept(0, 1));

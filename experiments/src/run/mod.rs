@@ -13,6 +13,7 @@ mod store;
 pub use config::{BURN_VERSION, NUMERICS, RunConfig};
 pub use context::{FileOptions, Labels, RunContext, file_options, is_own_data};
 pub use data::PreparedData;
+pub(crate) use data::limited;
 pub(crate) use keys::merge;
 pub use keys::{FILE_KEYS, Layers, RUN_KEYS, SEARCH_KEYS, general_keys};
 pub use resolve::{effective_keys, foreign_keys, resolve};

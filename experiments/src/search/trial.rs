@@ -30,7 +30,7 @@ use super::{
 use crate::{
     device::{CpuClock, Precision, guard_on, memory, vector_bits},
     lab::Lab,
-    run::{BURN_VERSION, FileOptions, NUMERICS, RunContext, RunStore, StoredRun, run_id},
+    run::{BURN_VERSION, FileOptions, NUMERICS, RunContext, RunStore, StoredRun, limited, run_id},
     train::{ModuleOptimizer, Optimizer, RunError, Silent, StepGradients, Stop, Update, Watch},
 };
 
@@ -447,17 +447,6 @@ fn class(example: &Example) -> Result<usize> {
     match example.target {
         Some(Target::Class(class)) => Ok(class),
         _ => bail!("example {} has no class", example.id),
-    }
-}
-
-/// The examples that a limit keeps: the same as in every other run.
-fn limited(all: &[Example], limit: Option<usize>, seed: u64) -> Vec<Example> {
-    match limit {
-        Some(limit) => {
-            let order = permutation(all.len(), seed, Purpose::Limit);
-            order.into_iter().take(limit).map(|example| all[example].clone()).collect()
-        }
-        None => all.to_vec(),
     }
 }
 

@@ -22,8 +22,8 @@ use crate::{
 /// Run every experiment of the paper and write the figures, the tables and the page: also what the program does without a command
 #[derive(Args, Debug)]
 pub struct ReproduceArgs {
-    /// Only these presets (see `list presets`) [default: all]
-    #[arg(long, value_name = "NAME", num_args = 1..)]
+    /// Only these presets (see `list presets`), in this order [default: all]
+    #[arg(long, value_name = "NAME,…", num_args = 1.., value_delimiter = ',')]
     preset: Vec<String>,
     /// A known name (see `list backbones`) or a folder in Hugging Face layout [default: nano at quick scale, else what each preset names]
     #[arg(long, value_name = "NAME|FOLDER")]
