@@ -94,7 +94,7 @@ fn a_search_that_was_killed_ends_like_one_that_was_not() {
     let killed = [&SEARCH[..], &["--runs", "killed", "--json"]].concat();
     let finished =
         || if place.path().join("killed").is_dir() { records(&place.path().join("killed")).len() } else { 0 };
-    // Again and again, in the middle of a trial.
+    // Killed whenever a trial is finished, in the middle of the next.
     for _ in 0..20 {
         let mut child = command(place.path(), &killed).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let before = finished();

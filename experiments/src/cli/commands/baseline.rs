@@ -23,7 +23,8 @@ use crate::{
 /// Search for the best classifier without BERT (§3.3): word vectors, convolutions, hidden layers, a wide model on n-grams
 ///
 /// Trials are drawn from the paper's space (`--explain` prints it) and compared on validation; the best third goes on with more
-/// samples, and the best of all is trained with three seeds. Every trial is a run: kept, never run twice, part of Table 2.
+/// samples, and the best of all is trained with several seeds. Every trial is a run: kept, and never run twice. `run baseline`
+/// searches for every task of Table 2, and the report shows it.
 #[derive(Args, Debug)]
 pub struct BaselineArgs {
     /// A known task (see `list tasks`), file:PATH or hub:OWNER/NAME, with one class for each text
