@@ -40,6 +40,7 @@ mod known;
 mod masked_lm;
 mod nano;
 mod onnx;
+mod package;
 mod random_checkpoint;
 mod roles;
 mod staging;
