@@ -43,7 +43,7 @@ pub use search::{
     Dimension, Domain, EmbeddingError, KnownEmbeddings, Search, SearchOptions, Searched, Space, TrialConfig,
     TrialRunner, WordVectors, embedding_file, known_embeddings, search_work,
 };
-pub use study::{Deviation, Parity, PretrainConfig, Tolerance, parity, pretrain, stream, trace};
+pub use study::{Deviation, Parity, PretrainConfig, PretrainState, Pretraining, Tolerance, parity, stream, trace};
 pub use sweep::{
     BackboneShape, Estimate, Experiment, ExperimentKind, ExperimentResult, Failure, Grid, Plan, PlanOptions,
     RunOutcome, Scale, Suite, Sweep, UnknownName, duration, estimate, work,

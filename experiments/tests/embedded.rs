@@ -1,10 +1,10 @@
 //! What runs without data, weights and network: the built-in language, `nano`, and the way from there to the report.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, path::Path, process::Command, time::Duration};
 
 use bert_backbone::{Backbone, BertConfig, RandomCheckpoint};
 use burn::tensor::Device;
-use experiments::{PretrainConfig, pretrain};
+use experiments::{PretrainConfig, Pretraining, RunError, Stop};
 use serde_json::Value;
 
 /// Runs the real binary in `folder`, with a cache of its own.
@@ -16,27 +16,73 @@ fn lab(folder: &Path, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-#[test]
-fn pre_training_learns_and_repeats_itself_to_the_byte() {
-    let config =
-        PretrainConfig { hidden: 16, layers: 2, heads: 2, steps: 30, batch_size: 8, ..PretrainConfig::default() };
-    let make = || {
-        let (folder, mut losses) = (tempfile::tempdir().unwrap(), Vec::new());
-        pretrain(config, folder.path(), &Device::flex(), |_, loss| losses.push(loss)).unwrap();
-        let backbone = Backbone::load(folder.path(), &Device::flex()).unwrap();
-        assert!(backbone.masked_lm.is_some() && backbone.bert.pooler.is_some() && backbone.unused.is_empty());
-        assert!(losses[29] < losses[0] - 0.2, "{losses:?}");
-        fs::read(folder.path().join("model.safetensors")).unwrap()
-    };
-    assert_eq!(make(), make());
+const SMALL: PretrainConfig =
+    PretrainConfig { hidden: 16, layers: 2, heads: 2, steps: 30, batch_size: 8, learning_rate: 2e-3, seed: 0 };
+
+/// Pre-trains in `folder`, stopped after each of the steps `stops` and taken up again.
+fn pretrained(config: PretrainConfig, folder: &Path, stops: &[usize]) -> Vec<f64> {
+    let mut losses = Vec::new();
+    for &end in stops.iter().chain([&usize::MAX]) {
+        let stop = Stop::default();
+        let pretraining = Pretraining::open(config, folder, &Device::flex()).unwrap();
+        let ended = pretraining.finish(Duration::from_secs(60), &stop, |state, loss| {
+            losses.push(loss);
+            if state.step == end {
+                stop.request();
+            }
+        });
+        match ended {
+            Ok(state) => assert_eq!((end, state.step), (usize::MAX, config.steps)),
+            Err(RunError::Interrupted { step, kept }) => assert_eq!((step, kept), (end, true)),
+            Err(error) => panic!("{}", error.message()),
+        }
+    }
+    losses
 }
 
-/// The asset is what the documented command makes: `cargo test --release -p experiments --test embedded -- --ignored`
 #[test]
-#[ignore = "pre-trains nano, which takes seven minutes"]
+fn pre_training_learns_and_repeats_itself_to_the_byte_however_often_it_is_stopped() {
+    let make = |stops: &[usize]| {
+        let folder = tempfile::tempdir().unwrap();
+        let losses = pretrained(SMALL, folder.path(), stops);
+        let backbone = Backbone::load(folder.path(), &Device::flex()).unwrap();
+        assert!(backbone.masked_lm.is_some() && backbone.bert.pooler.is_some() && backbone.unused.is_empty());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4, "no checkpoint is left");
+        (losses, fs::read(folder.path().join("model.safetensors")).unwrap())
+    };
+    let (losses, weights) = make(&[]);
+    assert!(losses[29] < losses[0] - 0.2, "{losses:?}");
+    assert!((losses, weights) == make(&[1, 11, 12, 29]));
+}
+
+#[test]
+fn a_checkpoint_of_another_pre_training_is_refused_and_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let stop = Stop::default();
+    stop.request();
+    let open = |config| Pretraining::open(config, folder.path(), &Device::flex());
+    let stopped = open(SMALL).unwrap().finish(Duration::from_secs(60), &stop, |_, _| {});
+    assert!(matches!(stopped, Err(RunError::Interrupted { step: 1, kept: true })));
+    let file = folder.path().join("pretraining.safetensors");
+    let whole = fs::read(&file).unwrap();
+    let refused = |config| format!("{:#}", open(config).err().unwrap());
+    let other = refused(PretrainConfig { seed: 1, ..SMALL });
+    assert!(other.contains("a checkpoint of another pre-training; remove it to begin anew"), "{other}");
+    assert_eq!(fs::read(&file).unwrap(), whole);
+    for length in [0, 9, whole.len() / 2, whole.len() - 1] {
+        fs::write(&file, &whole[..length]).unwrap();
+        let damaged = refused(SMALL);
+        assert!(damaged.contains("pretraining.safetensors: the checkpoint is damaged"), "{damaged}");
+    }
+}
+
+/// The asset is what the documented command makes:
+/// `cargo test --release --workspace --test embedded -- --ignored nano_is_what_pretrain_makes`
+#[test]
+#[ignore = "pre-trains nano, which takes hours"]
 fn nano_is_what_pretrain_makes() {
     let folder = tempfile::tempdir().unwrap();
-    pretrain(PretrainConfig::default(), folder.path(), &Device::flex(), |_, _| {}).unwrap();
+    pretrained(PretrainConfig::default(), folder.path(), &[]);
     let asset = Path::new("../bert-backbone/assets/nano");
     for file in ["config.json", "model.safetensors", "tokenizer_config.json", "vocab.txt"] {
         assert!(fs::read(folder.path().join(file)).unwrap() == fs::read(asset.join(file)).unwrap(), "{file} differs");

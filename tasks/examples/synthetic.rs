@@ -6,9 +6,9 @@ use tasks::{Target, TaskData, synthetic};
 
 fn main() {
     println!("text without labels");
-    for number in 0..8 {
-        let (first, second) = synthetic::corpus(number);
-        println!("    {first} | {second}");
+    for number in 0..16 {
+        let synthetic::Passage { first, second, belongs } = synthetic::corpus(number);
+        println!("    {first} | {second} ({})", if belongs { "goes on" } else { "does not go on" });
     }
     for (name, task) in synthetic::TASKS {
         println!("\n{name} (in place of {})", task.stands_for);

@@ -133,7 +133,7 @@ fn parsed(lab: &Lab, matches: &clap::ArgMatches) -> Result<()> {
             search::search_work(lab, &session.stop, io::BufReader::new(io::stdin()), &mut progress::WorkerLog)
         }
         Command::Baseline(args) => baseline::run(&args, &session),
-        Command::Pretrain(args) => pretrain::run(&args),
+        Command::Pretrain(args) => pretrain::run(&args, &session),
         Command::Params(args) => params::run(&args, &session),
         Command::Encode(args) => encode::run(&args),
         Command::FillMask(args) => fill_mask::run(&args),

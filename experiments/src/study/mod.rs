@@ -5,5 +5,5 @@ mod pretraining;
 mod stream;
 
 pub use parity::{Deviation, Parity, Tolerance, parity, trace};
-pub use pretraining::{PretrainConfig, pretrain};
+pub use pretraining::{PretrainConfig, PretrainState, Pretraining};
 pub use stream::stream;

@@ -180,16 +180,11 @@ impl Checkpoint {
     }
 
     fn stored(&self) -> io::Result<BTreeMap<String, Stored>> {
-        let floats = |values: &[f32]| Stored::f32(vec![values.len()], values);
         let mut stored = BTreeMap::from([(NOW.to_owned(), Stored::u8(&self.now.to_bytes()?))]);
         if let Some(best) = &self.best {
             stored.insert(BEST.to_owned(), Stored::u8(&best.to_bytes()?));
         }
-        for (name, slots) in &self.optimizer.memory {
-            let named = slots.iter().enumerate().map(|(slot, values)| (format!("{slot:04}/{name}"), floats(values)));
-            stored.extend(named);
-        }
-        stored.extend(self.optimizer.exact.iter().map(|(name, values)| (format!("{EXACT}/{name}"), floats(values))));
+        stored.extend(self.optimizer.stored());
         Ok(stored)
     }
 
@@ -199,14 +194,7 @@ impl Checkpoint {
         let best = stored.remove(BEST).map(file).transpose()?;
         let mut optimizer = OptimizerState { step: header.optimizer_step, ..OptimizerState::default() };
         for (name, stored) in stored {
-            let (slot, tensor) = name.split_once('/').context("it has a tensor without a name")?;
-            let values = stored.values(Dtype::F32).context("it has a tensor of the wrong type")?;
-            if slot == EXACT {
-                optimizer.exact.insert(tensor.to_owned(), values);
-            } else {
-                // Slots come in their order: their names are sorted.
-                optimizer.memory.entry(tensor.to_owned()).or_default().push(values);
-            }
+            optimizer.put(&name, &stored)?;
         }
         Ok(Self { state: header.state, now, best, optimizer })
     }
@@ -220,6 +208,30 @@ impl Checkpoint {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             removed => removed,
         }
+    }
+}
+
+impl OptimizerState {
+    /// Its tensors as a file has them.
+    pub(crate) fn stored(&self) -> impl Iterator<Item = (String, Stored)> {
+        let floats = |values: &Vec<f32>| Stored::f32(vec![values.len()], values);
+        let slots = self.memory.iter().flat_map(move |(name, slots)| {
+            slots.iter().enumerate().map(move |(slot, values)| (format!("{slot:04}/{name}"), floats(values)))
+        });
+        let exact = self.exact.iter().map(move |(name, values)| (format!("{EXACT}/{name}"), floats(values)));
+        slots.chain(exact)
+    }
+
+    /// Takes the next tensor of a file; they come sorted by name, and so slots in their order.
+    pub(crate) fn put(&mut self, name: &str, stored: &Stored) -> Result<()> {
+        let (slot, tensor) = name.split_once('/').context("it has a tensor without a name")?;
+        let values = stored.values(Dtype::F32).context("it has a tensor of the wrong type")?;
+        if slot == EXACT {
+            self.exact.insert(tensor.to_owned(), values);
+        } else {
+            self.memory.entry(tensor.to_owned()).or_default().push(values);
+        }
+        Ok(())
     }
 }
 

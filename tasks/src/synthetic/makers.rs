@@ -12,7 +12,8 @@ use crate::{Answer, Question};
 /// A text, word by word.
 pub type Words = Vec<String>;
 
-fn ended(mut words: Words) -> Words {
+/// A sentence with its full stop.
+pub fn ended(mut words: Words) -> Words {
     words.push(".".to_owned());
     words
 }
@@ -81,7 +82,7 @@ pub fn sentiment(dice: &mut Dice) -> (Words, usize) {
 }
 
 /// One thing said otherwise than in `meaning`.
-fn changed(meaning: &Meaning, slot: usize, dice: &mut Dice) -> Meaning {
+pub fn changed(meaning: &Meaning, slot: usize, dice: &mut Dice) -> Meaning {
     let mut other = meaning.clone();
     match slot {
         0 => {
@@ -130,7 +131,7 @@ pub fn similarity(dice: &mut Dice) -> (Words, Words, usize) {
 }
 
 /// A meaning that all three questions can be asked of.
-fn askable(dice: &mut Dice) -> Meaning {
+pub fn askable(dice: &mut Dice) -> Meaning {
     let mut meaning = Meaning::about_anything(dice);
     meaning.subject = Phrase::Name(dice.word(&NAMES));
     meaning.place = Some(dice.word(&PLACES));
@@ -138,7 +139,8 @@ fn askable(dice: &mut Dice) -> Meaning {
     meaning
 }
 
-const ASKED: [Asked; 3] = [Asked::Subject, Asked::Object, Asked::Place];
+/// Everything that is asked for.
+pub const ASKED: [Asked; 3] = [Asked::Subject, Asked::Object, Asked::Place];
 
 /// Do both ask the same?
 pub fn duplicates(dice: &mut Dice) -> (Words, Words, usize) {
@@ -148,17 +150,20 @@ pub fn duplicates(dice: &mut Dice) -> (Words, Words, usize) {
     let second = match (same, dice.chance(40)) {
         (true, _) => meaning.ask(asked, dice),
         (false, true) => meaning.ask(*dice.pick_other(&ASKED, &asked), dice),
-        (false, false) => {
-            // What is asked for is not said: something else must differ.
-            let slot = match asked {
-                Asked::Subject => 1 + dice.below(2),
-                Asked::Object => dice.below(2),
-                Asked::Place => dice.below(3),
-            };
-            changed(&meaning, slot, dice).ask(asked, dice)
-        }
+        (false, false) => no_answer(&meaning, asked, dice).ask(asked, dice),
     };
     (meaning.ask(asked, dice), second, usize::from(same))
+}
+
+/// Another meaning that does not answer the question for `asked` of `meaning`: what the question says is not so in it.
+pub fn no_answer(meaning: &Meaning, asked: Asked, dice: &mut Dice) -> Meaning {
+    // What is asked for is not said: something else must differ.
+    let slot = match asked {
+        Asked::Subject => 1 + dice.below(2),
+        Asked::Object => dice.below(2),
+        Asked::Place => dice.below(3),
+    };
+    changed(meaning, slot, dice)
 }
 
 /// Does the sentence answer the question?
@@ -170,9 +175,7 @@ pub fn answerable(dice: &mut Dice) -> (Words, Words, usize) {
     if !answers {
         match asked {
             Asked::Place if dice.chance(40) => told.place = None,
-            Asked::Subject => told = changed(&meaning, 1 + dice.below(2), dice),
-            Asked::Object => told = changed(&meaning, dice.below(2), dice),
-            Asked::Place => told = changed(&meaning, dice.below(3), dice),
+            _ => told = no_answer(&meaning, asked, dice),
         }
     }
     (meaning.ask(asked, dice), ended(told.say(dice)), usize::from(answers))
@@ -206,27 +209,41 @@ pub fn premise(dice: &mut Dice) -> Meaning {
     meaning
 }
 
+/// One thing that `second`, a consequence of `said`, does not follow with: neither said nor denied.
+fn undecided(said: &Meaning, second: &Meaning, dice: &mut Dice) -> Meaning {
+    let slot = dice.below(4);
+    // Another place would contradict; one where none was said does not.
+    match (slot, said.place) {
+        (3, Some(_)) => changed(second, 2, dice),
+        (2, _) if matches!(second.object, Phrase::Kind(..)) => changed(second, 1, dice),
+        (slot, _) => changed(second, slot, dice),
+    }
+}
+
+/// The contrary of `second`.
+fn denied(mut second: Meaning, dice: &mut Dice) -> Meaning {
+    match (&mut second.subject, dice.chance(50)) {
+        (Phrase::Things { determiner, .. }, true) => *determiner = Determiner::No,
+        _ => second.negated = true,
+    }
+    second
+}
+
+/// Something said, and something else that follows from it (0), neither follows nor contradicts (1) or contradicts (2).
+pub fn inferred(class: usize, said: &Meaning, dice: &mut Dice) -> Meaning {
+    let second = consequence(said, dice);
+    match class {
+        0 => second,
+        1 => undecided(said, &second, dice),
+        _ => denied(second, dice),
+    }
+}
+
 /// Does the second follow from the first, contradict it, or neither?
 pub fn inference(dice: &mut Dice) -> (Words, Words, usize) {
     let said = premise(dice);
     let class = dice.below(3);
-    let mut second = consequence(&said, dice);
-    match class {
-        0 => {}
-        1 => {
-            let slot = [0, 1, 2, 3][dice.below(4)];
-            // Another place would contradict; one where none was said does not.
-            second = match (slot, said.place) {
-                (3, Some(_)) => changed(&second, 2, dice),
-                (2, _) if matches!(second.object, Phrase::Kind(..)) => changed(&second, 1, dice),
-                (slot, _) => changed(&second, slot, dice),
-            };
-        }
-        _ => match (&mut second.subject, dice.chance(50)) {
-            (Phrase::Things { determiner, .. }, true) => *determiner = Determiner::No,
-            _ => second.negated = true,
-        },
-    }
+    let second = inferred(class, &said, dice);
     (ended(said.say(dice)), ended(second.say(dice)), class)
 }
 
@@ -305,8 +322,8 @@ pub fn emotion(dice: &mut Dice) -> (Words, usize) {
     (ended(words), class)
 }
 
-/// Who, what or where, in a text about several people.
-pub fn question(id: usize, dice: &mut Dice) -> Question {
+/// What a text about three people in three places says.
+pub fn story(dice: &mut Dice) -> Vec<Meaning> {
     let mut told: Vec<Meaning> = Vec::new();
     while told.len() < 3 {
         let meaning = askable(dice);
@@ -314,6 +331,21 @@ pub fn question(id: usize, dice: &mut Dice) -> Question {
             told.push(meaning);
         }
     }
+    told
+}
+
+/// The part of `meaning` that `asked` names, in the words of the sentence that says it.
+pub fn answer(meaning: &Meaning, asked: Asked, words: &[String]) -> String {
+    match (&meaning.subject, asked) {
+        (Phrase::Name(name), Asked::Subject) => (*name).to_owned(),
+        (_, Asked::Place) => meaning.place.unwrap_or_default().to_owned(),
+        _ => object_words(meaning, words),
+    }
+}
+
+/// Who, what or where, in a text about several people.
+pub fn question(id: usize, dice: &mut Dice) -> Question {
+    let told = story(dice);
     let (meaning, asked) = (dice.pick(&told).clone(), *dice.pick(&ASKED));
     let (mut context, mut start, mut text) = (String::new(), 0, String::new());
     for other in &told {
@@ -322,13 +354,8 @@ pub fn question(id: usize, dice: &mut Dice) -> Question {
             context.push(' ');
         }
         if *other == meaning {
-            let sentence = words.join(" ");
-            text = match (&meaning.subject, asked) {
-                (Phrase::Name(name), Asked::Subject) => (*name).to_owned(),
-                (_, Asked::Place) => meaning.place.unwrap_or_default().to_owned(),
-                _ => object_words(&meaning, &words),
-            };
-            start = context.len() + place_of(&sentence, &text);
+            text = answer(&meaning, asked, &words);
+            start = context.len() + place_of(&words.join(" "), &text);
         }
         context.push_str(&words.join(" "));
     }

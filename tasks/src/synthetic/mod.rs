@@ -13,5 +13,5 @@ mod makers;
 mod sentence;
 mod tasks;
 
-pub use corpus::{corpus, unrelated, vocabulary};
+pub use corpus::{Passage, corpus, fingerprint, vocabulary};
 pub use tasks::{Synthetic, TASKS};

@@ -204,6 +204,33 @@ mod tests {
         assert_eq!(all, texts(&task.load(name)));
     }
 
+    /// Runs are known by their data: what a task holds must never change.
+    #[test]
+    fn tasks_hold_what_they_always_held() {
+        let hash = |(name, task): &(&str, Synthetic)| {
+            let mut hasher = blake3::Hasher::new();
+            hasher.update(format!("{:?}", task.load(name)).as_bytes());
+            format!("{name} {}", &hasher.finalize().to_hex()[..16])
+        };
+        let now: Vec<String> = TASKS.iter().map(hash).collect();
+        assert_eq!(now, HELD, "{now:#?}");
+    }
+
+    const HELD: [&str; 12] = [
+        "syn-acceptability 7ec7f164c2597692",
+        "syn-sentiment 0ba5ab3807a54928",
+        "syn-paraphrase f2f7752846e3b31e",
+        "syn-similarity c3d5a33cc184a04c",
+        "syn-duplicates 5cbb980bb8eac16d",
+        "syn-inference 0175dae5d4ab1e5d",
+        "syn-answerable 828ef1f76e1cfe83",
+        "syn-entailment f7f6656b6433f9d2",
+        "syn-topic a4b27acccfb93de9",
+        "syn-spam 8023c0fb676c5706",
+        "syn-emotion 885b1d4585143b53",
+        "syn-questions 84720ec11b9261b8",
+    ];
+
     #[rstest]
     fn classes_are_balanced_enough_to_be_learnt(#[values(0, 1, 2, 4, 5, 6, 7, 8, 9, 10)] number: usize) {
         let (name, task) = TASKS[number];

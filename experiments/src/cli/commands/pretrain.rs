@@ -1,17 +1,22 @@
 //! `pretrain`: a small BERT on the built-in language.
 
-use std::{path::PathBuf, time::Instant};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 
 use crate::{
     cli::{
+        Session,
         args::{DeviceArgs, check_folder},
+        ctrl_c::request_stop,
         output::print,
     },
-    study::{PretrainConfig, pretrain},
+    study::{PretrainConfig, Pretraining},
 };
 
 /// Pre-train a small BERT on the built-in language by masked language modelling and next-sentence prediction; the
@@ -42,6 +47,9 @@ pub struct PretrainArgs {
     /// Decides initial values and which tokens are hidden
     #[arg(long, default_value_t = PretrainConfig::default().seed)]
     seed: u64,
+    /// Seconds between checkpoints, from which the same command goes on
+    #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
+    checkpoint_every: f64,
     #[command(flatten)]
     device: DeviceArgs,
     /// Print one JSON document
@@ -52,33 +60,32 @@ pub struct PretrainArgs {
 #[derive(Serialize)]
 struct Report {
     folder: PathBuf,
-    steps: usize,
-    /// Mean loss of the last hundred steps, of both objectives together.
-    loss: f64,
+    config: PretrainConfig,
+    /// Mean loss of both objectives together, of every hundred steps.
+    loss_curve: Vec<f64>,
+    /// Time of this call.
     seconds: f64,
 }
 
-pub fn run(args: &PretrainArgs) -> Result<()> {
+pub fn run(args: &PretrainArgs, session: &Session<'_>) -> Result<()> {
     check_folder(&args.out)?;
     let &PretrainArgs { hidden, layers, heads, steps, batch_size, lr: learning_rate, seed, .. } = args;
     let config = PretrainConfig { hidden, layers, heads, steps, batch_size, learning_rate, seed };
-    let (started, mut losses) = (Instant::now(), Vec::new());
-    pretrain(config, &args.out, &args.device.device.open()?, |step, loss| {
-        losses.push(loss);
-        if !args.json && step % 100 == 0 {
-            let left = started.elapsed().as_secs_f64() / step as f64 * (steps - step) as f64;
-            eprintln!("step {step}/{steps}  loss {:.4}  {left:.0} s left", mean(&losses));
+    let every = Duration::try_from_secs_f64(args.checkpoint_every).context("--checkpoint-every")?;
+    request_stop(&session.stop);
+    let pretraining = Pretraining::open(config, &args.out, &args.device.device.open()?)?;
+    let (started, begun) = (Instant::now(), pretraining.state().step);
+    if begun > 0 {
+        eprintln!("note: going on after step {begun}");
+    }
+    let state = pretraining.finish(every, &session.stop, |state, loss| {
+        if !args.json && state.step % 100 == 0 {
+            let left = started.elapsed().as_secs_f64() / (state.step - begun) as f64 * (steps - state.step) as f64;
+            let loss = state.loss_curve.last().unwrap_or(&loss);
+            eprintln!("step {}/{steps}  loss {loss:.4}  {left:.0} s left", state.step);
         }
     })?;
     let seconds = started.elapsed().as_secs_f64();
-    let report = Report { folder: args.out.clone(), steps, loss: mean(&losses), seconds };
-    print(&report, args.json, || {
-        format!("{}: {steps} steps in {seconds:.0} s, loss {:.4}", report.folder.display(), report.loss)
-    })
-}
-
-/// The mean of the last hundred.
-fn mean(losses: &[f64]) -> f64 {
-    let last = &losses[losses.len().saturating_sub(100)..];
-    last.iter().sum::<f64>() / last.len() as f64
+    let report = Report { folder: args.out.clone(), config, loss_curve: state.loss_curve, seconds };
+    print(&report, args.json, || format!("{}: {steps} steps in {seconds:.0} s", report.folder.display()))
 }
