@@ -40,14 +40,18 @@ impl Tasks {
         });
         let squad = [("squad", SquadVersion::V1), ("squad-v2", SquadVersion::V2)]
             .map(|(name, version)| Task::from_source(name, TaskKind::Span, version).suite("squad"));
-        let synthetic = synthetic::TASKS.iter().map(|&(name, synthetic)| {
-            let task = Task::from_source(name, synthetic.kind, synthetic).suite("synthetic");
+        let built_in = |name: String, suite, synthetic: synthetic::Synthetic| {
+            let task = Task::from_source(name, synthetic.kind, synthetic).suite(suite);
             let mut task = task.metric(synthetic.metric);
             task.classes = classes(synthetic.labels);
             task.stands_for = Some(synthetic.stands_for.to_owned());
             task
-        });
-        Self { tasks: glue.chain(additional).chain(squad).chain(synthetic).collect() }
+        };
+        let all = synthetic::TASKS.iter();
+        let tuning =
+            all.clone().map(|(name, synthetic)| built_in(format!("{name}-tuning"), "tuning", synthetic.tuning()));
+        let synthetic = all.map(|&(name, synthetic)| built_in(name.to_owned(), "synthetic", synthetic));
+        Self { tasks: glue.chain(additional).chain(squad).chain(synthetic).chain(tuning).collect() }
     }
 
     /// Adds a task.
@@ -102,9 +106,9 @@ impl Tasks {
         suites
     }
 
-    /// The task that takes the place of `task` where its data is not there.
-    pub fn stand_in(&self, task: &Task) -> Option<&Task> {
-        self.iter().find(|other| other.stands_for.as_ref() == Some(&task.name))
+    /// The task of `suite` that takes the place of `task` where its data is not there.
+    pub fn stand_in(&self, task: &Task, suite: &str) -> Option<&Task> {
+        self.suite(suite).into_iter().find(|other| other.stands_for.as_ref() == Some(&task.name))
     }
 
     fn get(&self, name: &str) -> Option<&Task> {
@@ -141,7 +145,7 @@ mod tests {
     fn names_are_unique_and_found_in_any_case() {
         let tasks = Tasks::paper();
         let names: BTreeSet<_> = tasks.iter().map(|task| &task.name).collect();
-        assert_eq!(names.len(), 10 + 17 + 2 + 12);
+        assert_eq!(names.len(), 10 + 17 + 2 + 2 * 16);
         assert_eq!(tasks.find("CoLA").unwrap().name, "cola");
         assert_eq!(tasks.find("SST-2").unwrap().name, "sst-2");
     }
@@ -149,14 +153,14 @@ mod tests {
     #[test]
     fn suites_have_the_papers_tasks() {
         let tasks = Tasks::paper();
-        assert_eq!(tasks.suites(), ["glue", "additional", "squad", "synthetic"]);
+        assert_eq!(tasks.suites(), ["glue", "additional", "squad", "synthetic", "tuning"]);
         let sizes: Vec<_> = tasks.suites().into_iter().map(|suite| tasks.suite(suite).len()).collect();
-        assert_eq!(sizes, [10, 17, 2, 12]);
-        assert!(tasks.iter().all(|task| task.needs_data() == (task.suite != "synthetic")));
+        assert_eq!(sizes, [10, 17, 2, 16, 16]);
+        assert!(tasks.iter().all(|task| task.needs_data() == !["synthetic", "tuning"].contains(&task.suite.as_str())));
         assert!(tasks.iter().all(|task| task.paper_epochs.is_some() == (task.suite == "additional")));
-        let stand_in = tasks.stand_in(tasks.find("cola").unwrap()).unwrap();
+        let stand_in = tasks.stand_in(tasks.find("cola").unwrap(), "synthetic").unwrap();
         assert_eq!((stand_in.name.as_str(), stand_in.stands_for.as_deref()), ("syn-acceptability", Some("cola")));
-        assert!(tasks.stand_in(stand_in).is_none());
+        assert!(tasks.stand_in(stand_in, "synthetic").is_none());
     }
 
     #[test]

@@ -25,8 +25,9 @@ pub struct ExperimentArgs {
     /// How much of each experiment: a quick look; half a day of two cores on real data, or more of it; the paper's own grid
     #[arg(long, default_value_t = Scale::Quick, value_parser = named::<Scale>(&["quick", "desk", "wide", "paper"]))]
     scale: Scale,
-    /// Whose tasks: the paper's, or those over the built-in language [default: synthetic on `nano`, else paper]
-    #[arg(long, value_parser = named::<Suite>(&["paper", "synthetic"]))]
+    /// Whose tasks: the paper's, those over the built-in language, or the latter with examples to choose settings by
+    /// [default: synthetic on `nano`, else paper]
+    #[arg(long, value_parser = named::<Suite>(&["paper", "synthetic", "tuning"]))]
     suite: Option<Suite>,
     #[command(flatten)]
     context: ContextArgs,

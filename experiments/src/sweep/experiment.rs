@@ -35,7 +35,7 @@ impl Scale {
     fn parts(self, suite: Suite) -> &'static [&'static str] {
         match (self, suite) {
             (Scale::Quick, Suite::Paper) => &["quick"],
-            (Scale::Quick, Suite::Synthetic) => &["quick", "synthetic"],
+            (Scale::Quick, Suite::Synthetic | Suite::Tuning) => &["quick", "synthetic"],
             (Scale::Desk, _) => &["desk"],
             (Scale::Wide, _) => &["desk", "wide"],
             (Scale::Paper, _) => &[],
@@ -51,12 +51,23 @@ pub enum Suite {
     Paper,
     /// Those over the built-in language that take their place.
     Synthetic,
+    /// The same with other examples to validate by, to choose settings.
+    Tuning,
 }
 
 impl Suite {
     /// The default for a backbone: `nano` knows only the built-in language.
     pub fn of_backbone(name: &str) -> Self {
         if name == "nano" { Suite::Synthetic } else { Suite::Paper }
+    }
+
+    /// What the tasks' own suite is called, where they take the place of the paper's.
+    pub(super) fn stand_ins(self) -> Option<&'static str> {
+        match self {
+            Suite::Paper => None,
+            Suite::Synthetic => Some("synthetic"),
+            Suite::Tuning => Some("tuning"),
+        }
     }
 }
 
@@ -97,7 +108,7 @@ macro_rules! named {
     };
 }
 named!(Scale, Scale::Quick, Scale::Desk, Scale::Wide, Scale::Paper);
-named!(Suite, Suite::Paper, Suite::Synthetic);
+named!(Suite, Suite::Paper, Suite::Synthetic, Suite::Tuning);
 named!(ExperimentKind, ExperimentKind::Train, ExperimentKind::Ablate, ExperimentKind::Stream, ExperimentKind::Search);
 
 /// An experiment as it is written down.

@@ -6,6 +6,7 @@ use adapter_core::MethodError;
 use anyhow::{Context, Result, bail, ensure};
 use bert_backbone::BertConfig;
 use serde_json::Value;
+use tasks::Task;
 
 use super::{Experiment, Suite, experiment::Series};
 use crate::{
@@ -106,12 +107,12 @@ impl Experiment {
             Value::Array(list) => list.clone(),
             value => vec![value.clone()],
         };
+        let stand_in = |task: &Task| lab.tasks.stand_in(task, self.suite.stand_ins()?);
         let mut names: Vec<Value> = Vec::new();
         for name in named {
             let text = name.as_str().context("task: a name is needed")?;
             if !lab.tasks.suites().contains(&text) || lab.tasks.find(text).is_ok() {
-                let stand_in = lab.tasks.find(text).ok().and_then(|task| lab.tasks.stand_in(task));
-                let stand_in = stand_in.filter(|_| self.suite == Suite::Synthetic);
+                let stand_in = lab.tasks.find(text).ok().and_then(stand_in);
                 names.push(stand_in.map_or(name.clone(), |task| task.name.clone().into()));
                 continue;
             }
@@ -119,11 +120,10 @@ impl Experiment {
             for task in
                 lab.tasks.suite(text).into_iter().filter(|task| !["wnli", "mnli-mm"].contains(&task.name.as_str()))
             {
-                let stand_in = lab.tasks.stand_in(task).filter(|_| self.suite == Suite::Synthetic);
                 let present = || task.is_present(data);
-                if let Some(stand_in) = stand_in {
+                if let Some(stand_in) = stand_in(task) {
                     names.push(stand_in.name.clone().into());
-                } else if self.suite == Suite::Synthetic && task.needs_data() {
+                } else if self.suite != Suite::Paper && task.needs_data() {
                     // The built-in language has no such task.
                 } else if present() {
                     names.push(task.name.clone().into());

@@ -42,8 +42,13 @@ pub fn acceptability(dice: &mut Dice) -> (Words, usize) {
 /// What somebody thinks: `good` says which way, however it is said.
 pub fn opinion(good: bool, dice: &mut Dice) -> Words {
     let negated = dice.chance(30);
+    let topic = dice.pick(&TOPICS);
+    opinion_of(topic, good, negated, dice)
+}
+
+/// What somebody thinks of a thing of a topic.
+fn opinion_of(topic: &Topic, good: bool, negated: bool, dice: &mut Dice) -> Words {
     let side = usize::from(good == negated);
-    let topic: &Topic = dice.pick(&TOPICS);
     let noun = dice.pick(topic.nouns);
     let thing = dice.pick(noun.names).0;
     if dice.chance(50) {
@@ -57,9 +62,81 @@ pub fn opinion(good: bool, dice: &mut Dice) -> Words {
         words
     } else {
         let who = if dice.chance(70) { "i" } else { "we" };
-        let (base, past) = *dice.pick(&LIKINGS[side]);
-        if negated { strings(&[who, "did", "not", base, "the", thing]) } else { strings(&[who, past, "the", thing]) }
+        liking(who, thing, side, negated, dice)
     }
+}
+
+/// What somebody does with a thing.
+fn liking(who: &str, thing: &str, side: usize, negated: bool, dice: &mut Dice) -> Words {
+    let (base, past) = *dice.pick(&LIKINGS[side]);
+    if negated { strings(&[who, "did", "not", base, "the", thing]) } else { strings(&[who, past, "the", thing]) }
+}
+
+/// Two parts of a sentence, or two sentences.
+fn joined(mut first: Words, second: Words, dice: &mut Dice) -> Words {
+    first.push(dice.word(&["and", "but", "."]).to_owned());
+    first.extend(second);
+    ended(first)
+}
+
+/// Two things are judged: which topic has the one that is thought ill of?
+pub fn complaint(dice: &mut Dice) -> (Words, usize) {
+    let class = dice.below(TOPICS.len());
+    let other = (class + 1 + dice.below(TOPICS.len() - 1)) % TOPICS.len();
+    let bad_first = dice.chance(50);
+    let [first, second] = if bad_first { [class, other] } else { [other, class] };
+    let mut part = |topic: usize, good: bool| {
+        let negated = dice.chance(30);
+        opinion_of(&TOPICS[topic], good, negated, dice)
+    };
+    let (first, second) = (part(first, !bad_first), part(second, bad_first));
+    (joined(first, second, dice), class)
+}
+
+/// Two people speak of the same thing: who is for it? Neither, the first, the second or both.
+pub fn stance(dice: &mut Dice) -> (Words, usize) {
+    let class = dice.below(4);
+    let topic = dice.pick(&TOPICS);
+    let noun = dice.pick(topic.nouns);
+    let thing = dice.pick(noun.names).0;
+    let first = dice.word(&NAMES);
+    let second = dice.other_word(&NAMES, first);
+    let mut part = |who: &str, good: bool| {
+        let negated = dice.chance(40);
+        liking(who, thing, usize::from(good == negated), negated, dice)
+    };
+    let (first, second) = (part(first, class & 1 == 1), part(second, class & 2 == 2));
+    (joined(first, second, dice), class)
+}
+
+/// Two people feel something: what does the one feel of whom the other is the reason?
+pub fn mood(dice: &mut Dice) -> (Words, usize) {
+    let class = dice.below(FEELINGS.len());
+    let other = (class + 1 + dice.below(FEELINGS.len() - 1)) % FEELINGS.len();
+    let (own, reason) = (feeling(class, dice), feeling(other, dice));
+    let words = if dice.chance(50) {
+        [own, strings(&["because"]), reason].concat()
+    } else {
+        [strings(&["because"]), reason, strings(&[","]), own].concat()
+    };
+    (ended(words), class)
+}
+
+/// One sentence is about trade, the other is not, and one of them is denied: did the trade take place?
+pub fn report(dice: &mut Dice) -> (Words, usize) {
+    let took_place = dice.chance(50);
+    let other = dice.pick_other(&TOPICS, trade());
+    let mut part = |topic: &'static Topic, negated: bool| {
+        let meaning = Meaning::random(dice, topic);
+        ended(Meaning { negated, ..meaning }.say(dice))
+    };
+    let (trade, other) = (part(trade(), !took_place), part(other, took_place));
+    let words = if dice.chance(50) { [trade, other].concat() } else { [other, trade].concat() };
+    (words, usize::from(took_place))
+}
+
+fn trade() -> &'static Topic {
+    TOPICS.iter().find(|topic| topic.name == "trade").unwrap_or(&TOPICS[0])
 }
 
 /// Is it meant well? After `but` comes what is meant.
