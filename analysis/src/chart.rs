@@ -1,10 +1,12 @@
 //! What figures are made of: panels with points, bands and error bars, rows of points, heat maps and legends.
 
 use crate::{
-    axis::{Axis, AxisSpec, minus},
+    axis::{Axis, AxisSpec, count, exact, minus},
     diagram::Diagram,
-    select::Estimate,
-    svg::{Anchor, FAINT, Font, GRID, INK, Marker, Svg, fit, text_width},
+    select::{Estimate, Point},
+    standing::{Measure, Standing, standing},
+    svg::{Anchor, FAINT, FILL, Font, GRID, INK, Marker, Svg, fit, text_width},
+    table::{Cell, Table},
 };
 
 /// Colours that colour-blind readers tell apart (Okabe and Ito, without the yellow that is too light on white).
@@ -14,11 +16,14 @@ pub const PALETTE: [&str; 7] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E6
 const PLOT: (f64, f64) = (400.0, 310.0);
 /// A panel that has a figure for itself.
 const SINGLE: (f64, f64) = (600.0, 360.0);
+/// A legend makes a figure no wider than this.
+const NARROW: f64 = 400.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 54.0;
 const EDGE: f64 = 12.0;
+const SMALL: f64 = 11.0;
 const TICK: f64 = 12.5;
 const LABEL: f64 = 13.5;
 const TITLE: f64 = 15.0;
@@ -56,6 +61,8 @@ pub enum Key {
     Series(String, Look),
     /// A half transparent area.
     Band(String),
+    /// The ring around points whose runs learnt nothing.
+    Ring(String),
     /// The colours of a heat map, and of what they are.
     Colours(Colours, String),
 }
@@ -80,18 +87,42 @@ pub struct Dot {
     pub range: Option<(f64, f64)>,
     /// What is shown when it is pointed at.
     pub tip: String,
+    /// What stands beside it, such as a size; may be empty.
+    pub label: String,
+    /// Whether its runs learnt nothing: it gets a ring.
+    pub ringed: bool,
 }
 
 impl Dot {
+    /// A value.
+    pub fn new(x: f64, y: f64, tip: impl Into<String>) -> Self {
+        Self { x, y, range: None, tip: tip.into(), label: String::new(), ringed: false }
+    }
+
     /// A mean with its standard error as error bar.
     pub fn of(x: f64, name: &str, estimate: Estimate) -> Self {
-        Self { x, y: estimate.mean, range: estimate.range(), tip: format!("{name}: {}", estimate.in_words()) }
+        let tip = format!("{name}: {}", estimate.in_words());
+        Self { range: estimate.range(), ringed: estimate.diverged > 0, ..Self::new(x, estimate.mean, tip) }
+    }
+
+    /// The score of a point; a ring says that it is no better than the trivial answer, or diverged.
+    pub(crate) fn of_point(x: f64, name: &str, point: &Point<'_>, measure: Measure) -> Self {
+        let dot = Self::of(x, name, measure.estimate(point));
+        Self { ringed: dot.ringed || standing(point, measure) == Standing::Floor, ..dot }
+    }
+
+    /// The same with a text beside it.
+    #[must_use]
+    pub fn labelled(self, label: impl Into<String>) -> Self {
+        Self { label: label.into(), ..self }
     }
 }
 
 /// Points that belong together.
 #[derive(Clone, Debug)]
 pub struct Series {
+    /// What they are called.
+    pub name: String,
     /// How they look.
     pub look: Look,
     /// Whether ranges are a band instead of error bars.
@@ -102,9 +133,9 @@ pub struct Series {
 
 impl Series {
     /// Points with error bars, in any order.
-    pub fn new(look: Look, mut dots: Vec<Dot>) -> Self {
+    pub fn new(name: impl Into<String>, look: Look, mut dots: Vec<Dot>) -> Self {
         dots.sort_by(|a, b| a.x.total_cmp(&b.x));
-        Self { look, band: false, dots }
+        Self { name: name.into(), look, band: false, dots }
     }
 }
 
@@ -242,9 +273,12 @@ impl Figure {
         let (width, height) = self.panel_size(plot_size);
         let columns = columns.max(1);
         let rows = self.panels.len().div_ceil(columns);
-        let total = columns as f64 * width + 2.0 * EDGE;
+        let keys = self.legend();
+        // A single small panel may be narrower than its legend.
+        let widest = keys.iter().map(Key::width).fold(0.0, f64::max).min(NARROW);
+        let total = f64::max(columns as f64 * width, widest) + 2.0 * EDGE;
         let mut svg = Svg::default();
-        let legend = legend(&mut svg, &self.keys, total - 2.0 * EDGE);
+        let legend = legend(&mut svg, &keys, total - 2.0 * EDGE);
         for (number, panel) in self.panels.iter().enumerate() {
             let at = ((number % columns) as f64 * width + EDGE, (number / columns) as f64 * height + EDGE + legend);
             svg.moved(at, |svg| match panel {
@@ -255,7 +289,110 @@ impl Figure {
                 Panel::Gap(why) => gap(svg, why, (width, height)),
             });
         }
-        svg.finish((total, rows as f64 * height + legend + 2.0 * EDGE), &self.title, &self.about, inline)
+        svg.finish((total, rows as f64 * height + legend + 2.0 * EDGE), &self.title, &self.in_words(), inline)
+    }
+
+    /// The legend, with what rings mean where there are any.
+    fn legend(&self) -> Vec<Key> {
+        let mut keys = self.keys.clone();
+        let dots = self.panels.iter().flat_map(|panel| match panel {
+            Panel::Plot(plot) => plot.series.iter().flat_map(|series| &series.dots).collect::<Vec<_>>(),
+            Panel::Rows(rows) => rows.rows.iter().map(|(_, _, dot)| dot).collect(),
+            Panel::Heat(_) | Panel::Diagram(_) | Panel::Gap(_) => Vec::new(),
+        });
+        if dots.into_iter().any(|dot| dot.ringed) {
+            keys.push(Key::Ring("no better than the trivial answer, or diverged".to_owned()));
+        }
+        keys
+    }
+
+    /// Every value that it shows; a figure without any has no rows.
+    pub fn data(&self) -> Table {
+        let mut rows: Vec<Vec<Cell>> = Vec::new();
+        let number = |value: f64| Cell::Number(value, None, 2);
+        let of_dot = |panel: &str, series: &str, x: Cell, dot: &Dot| {
+            let [low, high] = dot.range.map_or([Cell::Empty, Cell::Empty], |(low, high)| [low, high].map(number));
+            vec![Cell::text(panel), Cell::text(series), x, number(dot.y), low, high, Cell::text(&dot.tip)]
+        };
+        for panel in &self.panels {
+            match panel {
+                Panel::Plot(plot) => {
+                    let all = plot.series.iter().flat_map(|series| series.dots.iter().map(move |dot| (series, dot)));
+                    rows.extend(all.map(|(series, dot)| {
+                        let x = Cell::text(exact(dot.x));
+                        of_dot(&plot.title, &series.name, x, dot)
+                    }));
+                }
+                Panel::Rows(of) => {
+                    rows.extend(of.rows.iter().map(|(name, _, dot)| of_dot(&of.title, name, Cell::Empty, dot)));
+                }
+                Panel::Heat(heat) => {
+                    let name = |names: &[String], at: usize| names.get(at).cloned().unwrap_or_default();
+                    rows.extend(heat.cells.iter().map(|cell| {
+                        let row = format!("{} {}", heat.y_label, name(&heat.rows, cell.row));
+                        let x = Cell::text(name(&heat.columns, cell.column));
+                        of_dot(&heat.title, &row, x, &Dot::new(0.0, cell.value, &cell.tip))
+                    }));
+                }
+                Panel::Diagram(_) | Panel::Gap(_) => {}
+            }
+        }
+        let head = ["panel", "series", "x", "value", "low", "high", "in words"].map(str::to_owned).to_vec();
+        Table { title: format!("{}: the data", self.title), head, rows, notes: Vec::new() }
+    }
+
+    /// What it shows, for those who cannot see it.
+    pub fn in_words(&self) -> String {
+        let said: Vec<String> = self.panels.iter().filter_map(Panel::in_words).collect();
+        if said.is_empty() { self.about.clone() } else { said.join(". ") }
+    }
+}
+
+impl Panel {
+    fn in_words(&self) -> Option<String> {
+        let score = |value: f64| minus(&format!("{value:.1}"));
+        match self {
+            Panel::Plot(plot) => {
+                let series = plot.series.iter().filter_map(|series| {
+                    let (first, last) = (series.dots.first()?, series.dots.last()?);
+                    let at = |dot: &Dot| format!("{} at {}", score(dot.y), compact(dot.x));
+                    let name = if series.name.is_empty() { "values" } else { &series.name };
+                    Some(match series.dots.len() {
+                        1 => format!("{name} {}", at(first)),
+                        all => format!("{name} from {} to {} in {all} points", at(first), at(last)),
+                    })
+                });
+                let series: Vec<String> = series.collect();
+                Some(format!("{}, {} against {}: {}", plot.title, plot.y.label, plot.x.label, series.join("; ")))
+            }
+            Panel::Rows(rows) => {
+                let all: Vec<String> =
+                    rows.rows.iter().map(|(name, _, dot)| format!("{name} {}", score(dot.y))).collect();
+                Some(format!("{}, {}: {}", rows.title, rows.x.label, all.join("; ")))
+            }
+            Panel::Heat(heat) => {
+                let by_value = |a: &&HeatCell, b: &&HeatCell| a.value.total_cmp(&b.value);
+                let (low, high) = (heat.cells.iter().min_by(by_value)?, heat.cells.iter().max_by(by_value)?);
+                Some(format!("{}: {} cells; lowest: {}; highest: {}", heat.title, heat.cells.len(), low.tip, high.tip))
+            }
+            Panel::Diagram(_) => None,
+            Panel::Gap(why) => Some(why.clone()),
+        }
+    }
+}
+
+/// A number as one would say it: counts in thousands and millions, small ones in full.
+fn compact(value: f64) -> String {
+    if value.abs() >= 1000.0 { count(value) } else { exact(value) }
+}
+
+impl Key {
+    /// How much room it needs.
+    fn width(&self) -> f64 {
+        match self {
+            Key::Series(name, _) | Key::Band(name) | Key::Ring(name) => 40.0 + text_width(name, LABEL, false),
+            Key::Colours(colours, of) => 205.0 + text_width(&(colours.ends().concat() + of), LABEL, false),
+        }
     }
 }
 
@@ -267,10 +404,7 @@ fn legend(svg: &mut Svg, keys: &[Key], width: f64) -> f64 {
     }
     let (mut x, mut y) = (0.0, 0.0);
     for key in keys {
-        let needs = match key {
-            Key::Series(name, _) | Key::Band(name) => 40.0 + text_width(name, LABEL, false),
-            Key::Colours(colours, of) => 205.0 + text_width(&(colours.ends().concat() + of), LABEL, false),
-        };
+        let needs = key.width();
         if x > 0.0 && x + needs > width {
             (x, y) = (0.0, y + ROW);
         }
@@ -288,7 +422,11 @@ fn legend(svg: &mut Svg, keys: &[Key], width: f64) -> f64 {
                 svg.text(name_at, Anchor::Start, Font::plain(LABEL), &fit(name, LABEL, false, width - 34.0));
             }
             Key::Band(name) => {
-                svg.rect((left, middle - 7.0), (28.0, 14.0), "#d9dce1", ("", 0.0));
+                svg.rect((left, middle - 7.0), (28.0, 14.0), FILL, ("", 0.0));
+                svg.text(name_at, Anchor::Start, Font::plain(LABEL), &fit(name, LABEL, false, width - 34.0));
+            }
+            Key::Ring(name) => {
+                svg.ring((left + 14.0, middle), 7.0, INK);
                 svg.text(name_at, Anchor::Start, Font::plain(LABEL), &fit(name, LABEL, false, width - 34.0));
             }
             Key::Colours(colours, of) => {
@@ -316,7 +454,7 @@ fn percent(change: f64) -> String {
 }
 
 fn gap(svg: &mut Svg, why: &str, (width, height): (f64, f64)) {
-    svg.rect((8.0, 8.0), (width - 16.0, height - 16.0), "#fafafa", ("#c4c8ce", 1.2));
+    svg.rect((8.0, 8.0), (width - 16.0, height - 16.0), "none", (GRID, 1.2));
     let lines = wrap(why, 14.0, width - 60.0);
     let top = height / 2.0 - 10.0 * (lines.len() as f64 - 1.0);
     for (number, line) in lines.iter().enumerate() {
@@ -419,7 +557,14 @@ impl Series {
                 if let Some(marker) = marker {
                     svg.marker(marker, place, 3.9, colour);
                 }
+                if dot.ringed {
+                    svg.ring(place, 7.0, INK);
+                }
             });
+            if !dot.label.is_empty() {
+                let font = Font { fill: FAINT, ..Font::plain(SMALL) };
+                svg.text((place.0 + 5.0, place.1 - 6.5), Anchor::Start, font, &dot.label);
+            }
         }
     }
 }
@@ -473,6 +618,9 @@ impl Rows {
                 if let Some(marker) = look.marker {
                     svg.marker(marker, (at(dot.y), line), 4.4, look.colour);
                 }
+                if dot.ringed {
+                    svg.ring((at(dot.y), line), 7.5, INK);
+                }
             });
         }
     }
@@ -508,13 +656,13 @@ impl Heat {
         let font = (cell.1 * 0.3).clamp(10.0, 13.0);
         let title = fit(&self.title, TITLE, true, width.max(180.0));
         svg.text((left + width / 2.0, TOP - 12.0), Anchor::Middle, Font::bold(TITLE), &title);
-        svg.rect((left, TOP), (width, height), "#f3f4f6", ("", 0.0));
+        svg.rect((left, TOP), (width, height), FILL, ("", 0.0));
         let corner = |column: usize, row: usize| (left + column as f64 * cell.0, TOP + row as f64 * cell.1);
         for HeatCell { column, row, value, tip } in &self.cells {
             let (fill, ink) = self.colours.of(*value);
             let (x, y) = corner(*column, *row);
             svg.tipped(tip, |svg| {
-                svg.rect((x, y), cell, &fill, ("#ffffff", 0.8));
+                svg.rect((x, y), cell, &fill, ("white", 0.8));
                 let font = Font { fill: ink, ..Font::plain(font) };
                 let place = (x + cell.0 / 2.0, y + cell.1 / 2.0 + font.size * 0.36);
                 svg.text(place, Anchor::Middle, font, &minus(&self.colours.number(*value)));
@@ -575,7 +723,7 @@ impl Colours {
         let part = place - from as f64;
         let [r, g, b] = std::array::from_fn(|i| stops[from][i] + (stops[from + 1][i] - stops[from][i]) * part);
         let bright = 0.299 * r + 0.587 * g + 0.114 * b;
-        (format!("#{:02x}{:02x}{:02x}", r as u8, g as u8, b as u8), if bright > 140.0 { INK } else { "#ffffff" })
+        (format!("#{:02x}{:02x}{:02x}", r as u8, g as u8, b as u8), if bright > 140.0 { "black" } else { "white" })
     }
 
     /// A cell's number: changes that are large have no decimals.

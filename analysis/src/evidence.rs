@@ -120,6 +120,21 @@ impl Effect {
         }
     }
 
+    /// Effect, interval and threshold in short.
+    pub fn brief(&self) -> String {
+        let Self { what, value, unit, interval: Interval { low, high, method }, threshold, .. } = self;
+        let side = self.side.in_words();
+        if *method == IntervalMethod::Exact {
+            return format!("{what}: {value} (asked for: {side} {threshold})");
+        }
+        format!(
+            "{what}: {} {unit} [{}, {}], asked for: {side} {threshold}",
+            signed(*value),
+            signed(*low),
+            signed(*high)
+        )
+    }
+
     /// Effect, interval and threshold in one sentence.
     pub fn in_words(&self) -> String {
         let Self { what, value, unit, interval, threshold, tasks, seeds, .. } = self;

@@ -3,8 +3,11 @@
 use crate::{
     Examples, ExperimentRecord, Store,
     chart::Figure,
-    figures, own, paper, search_tables,
-    setup::Run,
+    figures,
+    names::task_name,
+    own, paper, search_tables,
+    select::grouped as grouped_runs,
+    setup::{Run, configuration},
     table::{Table, grouped},
     tables,
 };
@@ -63,8 +66,13 @@ fn examples(runs: &[&Run]) -> Option<String> {
             tasks.push(&run.task);
         }
     }
-    let said =
-        sizes.iter().map(|(sizes, tasks)| format!("{} {sizes}", tasks.join(", "))).collect::<Vec<_>>().join("; ");
+    let said = sizes
+        .iter()
+        .map(|(sizes, tasks)| {
+            format!("{} {sizes}", tasks.iter().map(|task| task_name(task)).collect::<Vec<_>>().join(", "))
+        })
+        .collect::<Vec<_>>()
+        .join("; ");
     let parts = if runs.iter().any(|run| run.record.examples.test > 0) { " / test" } else { "" };
     (!said.is_empty()).then(|| format!("Examples used (training / validation{parts}): {said}"))
 }
@@ -84,6 +92,19 @@ fn made_by(record: &ExperimentRecord) -> Option<String> {
         "Backbone: {}. Made by `{command}`; with a GPU, `{command} --backbone bert-base-uncased` does the same on BERT-base",
         backbones.join(" and ")
     ))
+}
+
+/// How many seeds each configuration has.
+fn seeds(runs: &[&Run]) -> Option<String> {
+    let mut numbers: Vec<usize> =
+        grouped_runs(runs.iter().copied(), configuration, Ord::cmp).iter().map(|(_, runs)| runs.len()).collect();
+    numbers.sort_unstable();
+    let said = match (*numbers.first()?, *numbers.last()?) {
+        (1, 1) => "One seed, so there are no error bars".to_owned(),
+        (least, most) if least == most => format!("{most} seeds of each configuration"),
+        (least, most) => format!("{least} to {most} seeds of each configuration"),
+    };
+    Some(said)
 }
 
 /// What is said of runs that diverged.
@@ -110,9 +131,9 @@ fn diverged(runs: &[&Run]) -> Option<String> {
 ///     let runs = store.runs_of("mine");
 ///     let dots = runs.iter().filter_map(|run| {
 ///         let (x, y) = (run.record.measured.training_seconds, 100.0 * run.validation()?);
-///         Some(Dot { x, y, range: None, tip: run.summary() })
+///         Some(Dot::new(x, y, run.summary()))
 ///     });
-///     let series = vec![Series::new(Look { joined: false, ..Look::nth(0) }, dots.collect())];
+///     let series = vec![Series::new("runs", Look { joined: false, ..Look::nth(0) }, dots.collect())];
 ///     let x = AxisSpec { label: "seconds".to_owned(), log: false, format: Format::Exact, ticks: Vec::new() };
 ///     let plot = Plot { title: "all runs".to_owned(), x, y: AxisSpec::score("score"), level: None, series };
 ///     let title = "Score against time".to_owned();
@@ -123,7 +144,7 @@ fn diverged(runs: &[&Run]) -> Option<String> {
 /// let mut exhibits = paper_exhibits();
 /// exhibits.push(Exhibit::figure("times", "Times", "mine", times));
 /// # let (runs, out) = (tempfile::tempdir()?, tempfile::tempdir()?);
-/// let report = write_report(runs.path(), out.path(), &exhibits)?;
+/// let report = write_report(runs.path(), out.path(), &exhibits, &Made::default())?;
 /// assert!(report.gaps.contains(&"times".to_owned()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -132,6 +153,8 @@ pub struct Exhibit {
     short: String,
     experiment: String,
     preset: bool,
+    /// The exhibit that it stands behind.
+    behind: Option<String>,
     /// The file of the experiment, where its name is not enough to find it.
     file: Option<String>,
     show: Box<Show>,
@@ -170,13 +193,27 @@ impl Exhibit {
         show: impl Fn(&Store) -> Option<Shown> + Send + Sync + 'static,
     ) -> Self {
         let (short, experiment) = (short.to_owned(), experiment.to_owned());
-        Self { name: own::file_name(name), short, experiment, preset: false, file: None, show: Box::new(show) }
+        Self {
+            name: own::file_name(name),
+            short,
+            experiment,
+            preset: false,
+            behind: None,
+            file: None,
+            show: Box::new(show),
+        }
     }
 
     /// Of a preset: a user's own experiment of the same name is not meant.
     #[must_use]
     pub fn of_preset(self) -> Self {
         Self { preset: true, ..self }
+    }
+
+    /// Behind another exhibit: the page shows it folded, below the one of that name.
+    #[must_use]
+    pub fn standing_behind(self, other: &str) -> Self {
+        Self { behind: Some(other.to_owned()), ..self }
     }
 
     /// Of the experiment in a file.
@@ -192,6 +229,11 @@ impl Exhibit {
     /// A short name.
     pub fn short(&self) -> &str {
         &self.short
+    }
+
+    /// The exhibit that it stands behind.
+    pub fn behind(&self) -> Option<&str> {
+        self.behind.as_deref()
     }
 
     /// The experiment that it is made of.
@@ -213,7 +255,7 @@ impl Exhibit {
             let overridden = record.overridden();
             let changed = overridden.clone().map(|how| format!("Run {how}"));
             let theirs = paper::says(&self.name).filter(|_| self.preset).and_then(|said| said.beside(&runs));
-            let notes = [theirs, examples(&runs), diverged(&runs), changed, made_by(record)];
+            let notes = [seeds(&runs), theirs, examples(&runs), diverged(&runs), changed, made_by(record)];
             notes.iter().flatten().for_each(|note| shown.note(note));
             if let Some(how) = overridden {
                 shown.call(&how);
@@ -240,6 +282,7 @@ pub fn paper_exhibits() -> Vec<Exhibit> {
         Exhibit::table("table1", "Table 1", "table1", tables::table1),
         Exhibit::table("table2", "Table 2", "table2", tables::table2),
         Exhibit::figure("fig3", "Fig. 3", "fig3", figures::fig3),
+        Exhibit::figure("fig3-tasks", "Fig. 3, task by task", "fig3", figures::fig3_tasks).standing_behind("fig3"),
         Exhibit::figure("fig4", "Fig. 4", "fig4", figures::fig4),
         Exhibit::figure("fig5", "Fig. 5", "fig5", figures::fig5),
         Exhibit::figure("fig6-spans", "Fig. 6, spans", "fig6-spans", figures::fig6_spans),

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     MethodRecord,
+    axis::exact,
     chart::{Look, PALETTE},
     paper,
     select::{Point, by_method},
@@ -22,7 +23,7 @@ pub(crate) use init::fig6 as fig6_init;
 pub(crate) use parameters::{fig4, fig5};
 pub(crate) use placement::fig2;
 pub(crate) use rates::fig7;
-pub(crate) use relative::{fig1, fig3};
+pub(crate) use relative::{fig1, fig3, fig3_tasks};
 pub(crate) use spans::{fig6 as fig6_spans, removed};
 
 /// Points of one task, by method, the paper's first.
@@ -81,4 +82,9 @@ fn named<'a>(metrics: impl Iterator<Item = &'a str>) -> String {
     metrics.sort_unstable();
     metrics.dedup();
     if metrics.is_empty() { "score".to_owned() } else { metrics.join(", ") }
+}
+
+/// What stands beside a point of a method: its size or its number of layers.
+fn size(method: &MethodRecord) -> String {
+    method.size.map(exact).unwrap_or_default()
 }

@@ -7,6 +7,7 @@ use crate::{
     AblationRecord, MethodRecord, Store,
     axis::{count, exact, signed},
     evidence::{Effect, Interval, IntervalMethod, Verdict, around, of_seeds, variance},
+    names::task_name,
     paper, search_tables,
     select::{Point, Sweep, best_point, by_method, mean, sweeps, tasks},
     setup::Run,
@@ -32,6 +33,17 @@ pub struct Finding {
     pub effects: Vec<Effect>,
 }
 
+impl Finding {
+    /// Its effects in short, or why there are none.
+    pub fn brief(&self) -> String {
+        let first = || self.shows.split(". ").next().unwrap_or_default().trim_end_matches('.').to_owned();
+        if self.effects.is_empty() {
+            return first();
+        }
+        self.effects.iter().map(Effect::brief).collect::<Vec<_>>().join(" · ")
+    }
+}
+
 /// What runs show of a finding.
 #[derive(Default)]
 struct Evidence {
@@ -43,7 +55,7 @@ struct Evidence {
 
 impl Evidence {
     fn leave_out(&mut self, task: &str, why: impl AsRef<str>) {
-        self.left_out.push(format!("{task} ({})", why.as_ref()));
+        self.left_out.push(format!("{} ({})", task_name(task), why.as_ref()));
     }
 
     /// Adds an effect over tasks, each with its seeds' values.
@@ -287,7 +299,44 @@ fn learnt(point: &Point<'_>, measure: Measure) -> Result<(), String> {
     }
 }
 
+/// The result in one sentence: what adapters and full fine-tuning score, and what they train. `None` if no experiment has both.
+pub(crate) fn headline(store: &Store) -> Option<String> {
+    let of = |preset: &str, most: Option<f64>| compare_with_full(&store.preset_runs(preset), most).0;
+    let Compared { tasks, full, adapters, share, .. } =
+        of("table1", Some(thresholds::FEW.limit)).or_else(|| of("table2", None)).or_else(|| of("fig4", None))?;
+    let over = if tasks == 1 { "on one task".to_owned() } else { format!("over {tasks} tasks") };
+    Some(format!(
+        "Adapters that train {share:.1} % of the parameters for each task score {adapters:.1} {over}; full fine-tuning scores \
+         {full:.1}."
+    ))
+}
+
+/// Full fine-tuning and adapters over the same tasks.
+struct Compared {
+    tasks: usize,
+    /// Mean scores × 100.
+    full: f64,
+    adapters: f64,
+    /// Parameters that adapters train, in percent.
+    share: f64,
+    /// What adapters gain over the trivial answer, in percent of what full fine-tuning gains.
+    part: f64,
+}
+
 fn close_to_full(runs: &[&Run], most: Option<f64>) -> Evidence {
+    let (compared, mut evidence, values) = compare_with_full(runs, most);
+    if let Some(Compared { tasks, full, adapters, share, part }) = compared {
+        evidence.said.push(format!(
+            "Over {tasks} tasks adapters average {adapters:.1}, full fine-tuning {full:.1}: {part:.0} % of what it gains over the \
+             trivial answer, each task weighing alike; they train {share:.1} % of the parameters"
+        ));
+    }
+    evidence.effect("Loss against full fine-tuning", &thresholds::CLOSE, &values);
+    evidence
+}
+
+/// The comparison, what was left out of it, and the differences of every task's seeds.
+fn compare_with_full(runs: &[&Run], most: Option<f64>) -> (Option<Compared>, Evidence, Vec<Vec<f64>>) {
     let mut evidence = Evidence::default();
     let (mut values, mut full_scores, mut scores, mut shares, mut parts) = (vec![], vec![], vec![], vec![], vec![]);
     for task in tasks(runs) {
@@ -322,17 +371,12 @@ fn close_to_full(runs: &[&Run], most: Option<f64>) -> Evidence {
         shares.push(100.0 * adapters.seeds[0].trained_share());
         values.push(own);
     }
-    if let (Some(full), Some(small), Some(share), Some(part)) =
-        (mean(full_scores), mean(scores), mean(shares), mean(parts))
-    {
-        evidence.said.push(format!(
-            "Over {} tasks adapters average {small:.1}, full fine-tuning {full:.1}: {part:.0} % of what it gains over the \
-             trivial answer, each task weighing alike; they train {share:.1} % of the parameters",
-            values.len()
-        ));
-    }
-    evidence.effect("Loss against full fine-tuning", &thresholds::CLOSE, &values);
-    evidence
+    let tasks = values.len();
+    let compared = (|| {
+        let (full, adapters) = (mean(full_scores)?, mean(scores)?);
+        Some(Compared { tasks, full, adapters, share: mean(shares)?, part: mean(parts)? })
+    })();
+    (compared, evidence, values)
 }
 
 fn beats_search(runs: &[&Run], searched: &[&Run]) -> Evidence {
@@ -450,7 +494,7 @@ fn below_adapters(runs: &[&Run], name: &str, size: Option<f64>, threshold: &Thre
         values.push(pairs);
         called = &own.seeds[0].method().label;
         let (own, adapters) = (own.shown().written(), adapters.shown().written());
-        evidence.said.push(format!("{task}: {called} {own}, adapters of size {size} {adapters}"));
+        evidence.said.push(format!("{}: {called} {own}, adapters of size {size} {adapters}", task_name(task)));
     }
     evidence.effect(&format!("Adapters minus {called}"), threshold, &values);
     evidence
@@ -476,7 +520,7 @@ fn question_answering(runs: &[&Run]) -> Evidence {
             evidence.leave_out(task, format!("{said}: not clearly above {floor}"));
             continue;
         }
-        evidence.said.push(format!("{task}: {said}"));
+        evidence.said.push(format!("{}: {said}", task_name(task)));
         values.push(pairs);
     }
     evidence.effect("Loss against full fine-tuning", &thresholds::ANSWERS, &values);
@@ -553,8 +597,12 @@ fn all_removed(ablated: &Ablated<'_>, evidence: &mut Evidence) {
     let left: Vec<(f64, f64)> = ablated.seeds.iter().filter_map(left).collect();
     let Some(score) = mean(left.iter().map(|(score, _)| *score)) else { return };
     let above: Vec<f64> = left.iter().map(|(_, above)| *above).collect();
-    evidence.said.push(format!("{} falls to {score:.1}", ablated.task));
-    evidence.effect(&format!("{}, above the most frequent class", ablated.task), &thresholds::REMOVED, &[above]);
+    evidence.said.push(format!("{} falls to {score:.1}", task_name(ablated.task)));
+    evidence.effect(
+        &format!("{}, above the most frequent class", task_name(ablated.task)),
+        &thresholds::REMOVED,
+        &[above],
+    );
 }
 
 /// The layer that costs most, with a standard error from all layers together: they differ little in spread, and three seeds of
@@ -570,7 +618,7 @@ fn single_layers(ablated: &Ablated<'_>, evidence: &mut Evidence) {
         return;
     };
     let interval = around(loss, (pooled / seeds as f64).sqrt(), (layers.len() * (seeds - 1)) as f64);
-    let what = format!("{}, loss without layer {layer} (standard error from all layers)", ablated.task);
+    let what = format!("{}, loss without layer {layer} (standard error from all layers)", task_name(ablated.task));
     evidence.effects.push(Effect::new(what, &thresholds::SINGLE, loss, interval, 1, seeds));
 }
 
@@ -642,7 +690,7 @@ fn initial_scale(runs: &[&Run]) -> Evidence {
         }
         let scores = small.iter().map(|(sigma, point)| format!("{} at {sigma:e}", point.shown().written()));
         let scores: Vec<String> = scores.chain([format!("{} at 1", large.shown().written())]).collect();
-        evidence.said.push(format!("{task}: {}", scores.join(", ")));
+        evidence.said.push(format!("{}: {}", task_name(task), scores.join(", ")));
         all.push((sweep, usual));
     }
     let Some((first, usual)) = all.first() else { return evidence };
@@ -706,7 +754,7 @@ fn learning_rates(runs: &[&Run]) -> Evidence {
             .push(full_lost.iter().filter_map(|(seed, full)| Some(full - own_lost.get(seed)?)).collect::<Vec<f64>>());
         evidence.said.push(format!(
             "{}: adapters from {} to {}, full fine-tuning from {} to {}",
-            own.task,
+            task_name(own.task),
             best.shown().written(),
             worst.shown().written(),
             full_best.shown().written(),
@@ -778,7 +826,7 @@ fn no_variant_helps(runs: &[&Run]) -> Evidence {
     };
     let gains: Vec<Effect> = others().filter_map(gain).collect();
     let (judged, known) = (gains.len(), others().count());
-    evidence.left_out.extend(useless.iter().map(|(task, why)| format!("{task} ({why})")));
+    evidence.left_out.extend(useless.iter().map(|(task, why)| format!("{} ({why})", task_name(task))));
     if let Some(deciding) = Effect::deciding(gains) {
         evidence.said.push(format!("Of {judged} variants one decides"));
         evidence.effects.push(deciding);

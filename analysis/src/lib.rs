@@ -13,8 +13,8 @@
 //! let runs = tempfile::tempdir()?;
 //! let out = tempfile::tempdir()?;
 //! // No run yet: every figure and table is a gap.
-//! let report = analysis::write_report(runs.path(), out.path(), &analysis::paper_exhibits())?;
-//! assert_eq!((report.runs, report.gaps.len()), (0, 16));
+//! let report = analysis::write_report(runs.path(), out.path(), &analysis::paper_exhibits(), &analysis::Made::default())?;
+//! assert_eq!((report.runs, report.gaps.len()), (0, 17));
 //! assert!(report.page.exists() && !out.path().join("figures/fig4.pdf").exists());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -30,6 +30,8 @@ mod export;
 mod figures;
 mod findings;
 pub mod folder;
+mod made;
+mod names;
 mod own;
 mod page;
 mod paper;
@@ -56,6 +58,8 @@ pub use exhibit::{Exhibit, Shown, paper_exhibits};
 pub use experiment::{DimensionRecord, ExperimentRecord, FailedRun};
 pub use export::{EXPORT, documents, export};
 pub use findings::{Finding, findings};
+pub use made::Made;
+pub use names::{task_name, task_title};
 pub use record::{
     Evaluation, Examples, Kept, Measured, MethodRecord, Move, Network, Params, RunRecord, SCHEMA, Scored, Status,
 };

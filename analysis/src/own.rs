@@ -10,6 +10,7 @@ use crate::{
     chart::{Colours, Dot, Figure, Heat, HeatCell, Key, Look, Panel, Plot, Rows, Series},
     exhibit::Exhibit,
     figures::{metric_of, removed},
+    names::{task_name, task_title},
     select::{Point, grouped, tasks},
     setup::{Run, said, written},
     table::{Cell, Table},
@@ -299,14 +300,14 @@ fn lines(swept: &Swept<'_>, x: X<'_>) -> Drawn {
                     dots.extend([low, high].map(|at| Dot { range: None, ..Dot::of(at, name, point.validation()) }));
                 }
             }
-            series.push(Series::new(look.clone(), dots));
+            series.push(Series::new(name, look.clone(), dots));
         }
         let axis = match x {
             X::Trained => AxisSpec::parameters(),
             X::Key(key) => AxisSpec::values(&spoken(key), &swept.values(key)),
         };
         let y = AxisSpec::score(&metric_of(&swept.runs, task));
-        panels.push(Panel::Plot(Plot { title: task.to_owned(), x: axis, y, level: None, series }));
+        panels.push(Panel::Plot(Plot { title: task_title(task), x: axis, y, level: None, series }));
     }
     let against = x.key().map_or("trained parameters".to_owned(), spoken);
     (format!("Validation score against {against}; {BARS}"), keys, panels)
@@ -337,7 +338,7 @@ fn heat_maps(swept: &Swept<'_>, a: &str, b: &str) -> Drawn {
     let colours = Colours::Values(values().fold(f64::MAX, f64::min), values().fold(f64::MIN, f64::max));
     let panels = tasks(&swept.runs).into_iter().map(|task| {
         Panel::Heat(Heat {
-            title: task.to_owned(),
+            title: task_title(task),
             x_label: spoken(x),
             y_label: spoken(y),
             columns: columns.iter().map(|value| exact(*value)).collect(),
@@ -361,7 +362,7 @@ fn rows(swept: &Swept<'_>) -> Drawn {
     };
     if !swept.methods && swept.keys.is_empty() {
         let own = |task: &str| swept.runs.iter().copied().filter(|run| run.task == task).collect::<Vec<_>>();
-        let rows = all.iter().filter_map(|task| row(task, &own(task)));
+        let rows = all.iter().filter_map(|task| row(&task_name(task), &own(task)));
         let mut metrics: Vec<String> = all.iter().map(|task| metric_of(&swept.runs, task)).collect();
         metrics.dedup();
         let metric = if let [one] = &metrics[..] { one } else { "score" };
@@ -373,7 +374,7 @@ fn rows(swept: &Swept<'_>) -> Drawn {
         let own: Vec<&Run> = swept.runs.iter().copied().filter(|run| run.task == task).collect();
         let rows = swept.combinations(&own).into_iter().filter_map(|runs| row(&swept.series(runs[0], None), &runs));
         let x = AxisSpec::score(&metric_of(&swept.runs, task));
-        Panel::Rows(Rows { title: task.to_owned(), x, rows: rows.collect() })
+        Panel::Rows(Rows { title: task_title(task), x, rows: rows.collect() })
     });
     (format!("Validation score of each combination; {BARS}"), Vec::new(), panels.collect())
 }
@@ -399,8 +400,8 @@ fn sweep_table(store: &Store, record: &ExperimentRecord) -> Option<Table> {
     head.extend(swept.keys.iter().map(|key| key.to_string()));
     head.push("trained".to_owned());
     for task in &all {
-        head.push(task.to_string());
-        head.extend((!same_seeds).then(|| format!("{task} seeds")));
+        head.push(task_name(task));
+        head.extend((!same_seeds).then(|| format!("{} seeds", task_name(task))));
     }
     head.extend(same_seeds.then(|| "seeds".to_owned()));
     let mut rows: Vec<Vec<Cell>> = Vec::new();

@@ -1,19 +1,23 @@
-//! The page: everything that the runs show, in one file that needs no network.
+//! The page: everything that the runs show, in one file that needs no network. Its text is in `templates`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Component, Path},
 };
 
+use askama::Template;
+use serde_json::json;
+
 use crate::{
     ExperimentRecord, Store,
     axis::count,
     evidence::Verdict,
     exhibit::{Exhibit, Shown},
-    findings::Finding,
+    findings::{Finding, headline},
     folder::{ABLATION, EXPERIMENTS, RECORD},
+    made::Made,
+    names::task_name,
     setup::Run,
-    svg::escape,
     table::{Cell, Table},
     thresholds::{Threshold, rule, thresholds},
 };
@@ -33,56 +37,182 @@ pub struct Page<'a> {
     pub exhibits: Vec<Part<'a>>,
     /// All verdicts.
     pub findings: &'a [Finding],
+    /// How the page came about.
+    pub made: &'a Made,
+}
+
+/// Figures that tell the paper's story at a glance, the best first.
+const HEROES: [&str; 3] = ["fig1", "fig4", "fig5"];
+
+#[derive(Template)]
+#[template(path = "report.html")]
+struct ReportHtml<'a> {
+    style: &'static str,
+    script: &'static str,
+    headline: String,
+    facts: Vec<String>,
+    contents: Vec<Link>,
+    empty: Option<&'static str>,
+    hero: Option<String>,
+    own: Vec<String>,
+    verdicts: String,
+    findings: Vec<FindingHtml<'a>>,
+    rule: String,
+    thresholds: String,
+    sections: Vec<String>,
+    unrun: String,
+    runs: String,
+    made: Vec<String>,
+}
+
+struct Link {
+    target: String,
+    text: String,
+}
+
+struct FindingHtml<'a> {
+    class: &'static str,
+    mark: &'static str,
+    said: &'static str,
+    name: &'a str,
+    paper: &'a str,
+    shows: &'a str,
+    brief: String,
+    /// The exhibit that shows it.
+    place: Option<&'a str>,
+}
+
+#[derive(Template)]
+#[template(path = "section.html")]
+struct SectionHtml<'a> {
+    name: &'a str,
+    title: &'a str,
+    figure: Option<FigureHtml>,
+    table: Option<String>,
+    files: Vec<FileHtml>,
+    findings: Vec<FindingHtml<'a>>,
+    behind: Option<BehindHtml<'a>>,
+}
+
+struct FigureHtml {
+    wide: String,
+    /// Where a narrow page shows it otherwise.
+    narrow: Option<String>,
+    about: String,
+    data: Option<String>,
+}
+
+struct FileHtml {
+    path: String,
+    kind: &'static str,
+}
+
+struct BehindHtml<'a> {
+    title: &'a str,
+    section: String,
+}
+
+#[derive(Template)]
+#[template(path = "runs.html")]
+struct RunsHtml {
+    experiments: Vec<ExperimentHtml>,
+    /// Of each its kind and the rest of the sentence.
+    gaps: Vec<(String, String)>,
+    runs: Vec<RunHtml>,
+    data: String,
+}
+
+struct ExperimentHtml {
+    document: Document,
+    about: String,
+    scale: String,
+    changed: String,
+    planned: usize,
+    finished: usize,
+    failed: usize,
+    missing: String,
+}
+
+struct RunHtml {
+    id: String,
+    record: Document,
+    ablation: Option<Document>,
+    experiments: String,
+    task: String,
+    summary: String,
+    diverged: bool,
+    seed: u64,
+    trained: usize,
+    trained_said: String,
+    validation: String,
+    test: String,
+    seconds: String,
+}
+
+/// A document, with a link to its file where there is one.
+struct Document {
+    name: String,
+    link: Option<String>,
 }
 
 impl Page<'_> {
     /// The whole document.
-    pub fn html(&self) -> String {
-        let (css, script) = (include_str!("page.css"), include_str!("page.js"));
-        let results = [
-            self.facts(),
-            self.results("Own experiments", &self.own),
-            self.verdicts(),
-            self.results("Figures and tables", &self.exhibits),
-            self.not_run(),
-        ];
-        let body = [results.concat(), self.experiments(), self.gaps(), self.runs()].concat();
-        let links = |parts: &[Part<'_>]| {
-            let shown = parts.iter().filter(|(_, shown)| shown.is_some());
-            shown.map(|(of, _)| format!("<a href=\"#{}\">{}</a>\n", of.name(), escape(of.short()))).collect::<String>()
+    pub fn html(&self) -> askama::Result<String> {
+        let hero = HEROES.iter().find_map(|name| {
+            let has_data = |(exhibit, shown): &&Part<'_>| exhibit.name() == *name && shown.is_some();
+            self.exhibits.iter().find(has_data).copied()
+        });
+        let is_hero = |part: &Part<'_>| hero.is_some_and(|(of, _)| of.name() == part.0.name());
+        let others: Vec<Part<'_>> = self.exhibits.iter().copied().filter(|part| !is_hero(part)).collect();
+        let findings: Vec<FindingHtml<'_>> = self.findings.iter().map(|finding| self.finding(finding)).collect();
+        let page = ReportHtml {
+            style: include_str!("../templates/report.css"),
+            script: include_str!("../templates/report.js"),
+            headline: headline(self.store).unwrap_or_else(|| "What these runs show".to_owned()),
+            facts: self.facts(),
+            contents: self.contents(),
+            empty: self.store.runs.is_empty().then_some(if self.store.problems.is_empty() {
+                "There are no finished runs in this folder yet."
+            } else {
+                "None of the records in this folder can be read; see below why."
+            }),
+            hero: hero.map(|part| self.sections(&[part])).transpose()?.map(|sections| sections.concat()),
+            own: self.sections(&self.own)?,
+            verdicts: self.verdicts(),
+            findings,
+            rule: rule(),
+            thresholds: thresholds_table()?,
+            sections: self.sections(&others)?,
+            unrun: self.not_run(),
+            runs: self.runs()?,
+            made: self.made.lines(),
         };
-        let (own, links) = (links(&self.own), links(&self.exhibits));
-        let findings = if self.findings.is_empty() { "" } else { "<a href=\"#findings\">Findings</a>\n" };
-        format!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <title>Adapter Lab: report</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n{css}</style>\n</head>\n<body>\n\
-             <header><h1>Adapter Lab: report</h1>\n\
-             <p class=\"lead\">What the runs show of <cite>Parameter-Efficient Transfer Learning for NLP</cite> (Houlsby et al., \
-             2019): its figures and tables, and for each of its findings whether these runs agree, disagree or cannot say. Every number here is computed \
-             from the records of the runs, but for those that are named as the paper's.</p>\n\
-             <nav aria-label=\"Contents\">{own}{findings}{links}<a href=\"#runs\">Runs</a></nav></header>\n\
-             <main>\n{body}</main>\n\
-             <footer>Written by <code>report</code>. Point at, or touch, a mark of a figure for its value.</footer>\n\
-             <script>\n{script}</script>\n</body>\n</html>\n"
-        )
+        page.render()
     }
 
-    /// What was run, on what, and how long.
-    fn facts(&self) -> String {
+    fn contents(&self) -> Vec<Link> {
+        let link = |target: &str, text: &str| Link { target: target.to_owned(), text: text.to_owned() };
+        let shown = |parts: &[Part<'_>]| {
+            let shown = parts.iter().filter(|(exhibit, shown)| shown.is_some() && exhibit.behind().is_none());
+            shown.map(|(of, _)| link(of.name(), of.short())).collect::<Vec<_>>()
+        };
+        let mut links = shown(&self.own);
+        if !self.findings.is_empty() {
+            links.push(link("findings", "Findings"));
+        }
+        links.extend(shown(&self.exhibits));
+        links.push(link("runs", "Runs"));
+        links
+    }
+
+    /// What was run, on what, and how long: two lines.
+    fn facts(&self) -> Vec<String> {
         let runs: Vec<&Run> = self.store.runs.values().collect();
         if runs.is_empty() {
-            let what = if self.store.problems.is_empty() {
-                "There are no finished runs in this folder yet"
-            } else {
-                "None of the records in this folder can be read; see below why"
-            };
-            return format!(
-                "<p class=\"gap\">{what}. Begin with <code>reproduce</code>, or with one experiment: <code>run fig4</code>.</p>\n"
-            );
+            return Vec::new();
         }
         let distinct = |values: &mut dyn Iterator<Item = String>| {
-            let all: BTreeSet<String> = values.collect();
+            let all: BTreeSet<String> = values.filter(|value| !value.is_empty()).collect();
             all.into_iter().collect::<Vec<_>>().join(", ")
         };
         let experiments = || self.store.experiments();
@@ -94,7 +224,7 @@ impl Page<'_> {
         let streamed = |name: &str| name.rmatch_indices('+').any(|(place, _)| backbones.contains_key(&name[..place]));
         let backbones: Vec<String> = backbones
             .iter()
-            .filter(|(name, _)| !streamed(name))
+            .filter(|(name, _)| !name.is_empty() && !streamed(name))
             .map(|(name, parameters)| format!("{name} ({} parameters)", count(*parameters as f64)))
             .collect();
         let software =
@@ -104,103 +234,109 @@ impl Page<'_> {
             let device = fingerprints.get("device")?;
             Some(fingerprints.get("dtype").map_or(device.clone(), |dtype| format!("{device} ({dtype})")))
         });
-        let planned: usize = experiments().map(|experiment| experiment.planned).sum();
+        let tasks: BTreeSet<&str> = runs.iter().map(|run| run.task.as_str()).collect();
+        let scales = distinct(&mut experiments().map(|experiment| experiment.scale.clone()));
         let failed: usize = experiments().map(|experiment| experiment.failed.len()).sum();
         let diverged = runs.iter().filter(|run| run.is_diverged()).count();
         let memory = runs.iter().filter_map(|run| run.record.measured.peak_memory_bytes).max();
-        let tasks: BTreeSet<&str> = runs.iter().map(|run| run.task.as_str()).collect();
-        let mut facts = vec![
-            ("Runs finished", runs.len().to_string()),
-            ("Runs planned (shared ones count each time)", planned.to_string()),
-            ("Runs failed", failed.to_string()),
-            ("Runs diverged (they count as the trivial answer)", diverged.to_string()),
-            ("Tasks", tasks.len().to_string()),
-            ("Backbone", backbones.join(", ")),
-            ("Device", distinct(&mut devices.into_iter())),
-            ("Scale", distinct(&mut experiments().map(|experiment| experiment.scale.clone()))),
-            ("Computing time of all runs", duration(seconds.sum())),
-            ("Software", distinct(&mut software.into_iter())),
-        ];
-        if let Some(bytes) = memory {
-            facts.push((
-                "Largest memory of a process",
-                if bytes >= 1_000_000_000 {
-                    format!("{:.1} GB", bytes as f64 / 1e9)
-                } else {
-                    format!("{:.0} MB", bytes as f64 / 1e6)
-                },
-            ));
+        let on = if backbones.is_empty() { String::new() } else { format!(" on {}", backbones.join(", ")) };
+        let scale = if scales.is_empty() { String::new() } else { format!(", scale {scales}") };
+        let plural = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+        let first = format!(
+            "{} of {}{on}{scale}: {} of computing.",
+            plural(runs.len(), "run"),
+            plural(tasks.len(), "task"),
+            duration(seconds.sum())
+        );
+        let mut second = vec![match (failed, diverged) {
+            (0, 0) => "No run failed or diverged".to_owned(),
+            (failed, diverged) => {
+                format!("{} failed, {diverged} diverged (they count as the trivial answer)", plural(failed, "run"))
+            }
+        }];
+        let device = distinct(&mut devices.into_iter());
+        second.extend((!device.is_empty()).then(|| format!("device {device}")));
+        second.extend(memory.map(|bytes| format!("largest process {:.1} GB", bytes as f64 / 1e9)));
+        second.extend(Some(distinct(&mut software.into_iter())).filter(|software| !software.is_empty()));
+        vec![first, second.join("; ") + "."]
+    }
+
+    fn finding<'f>(&'f self, finding: &'f Finding) -> FindingHtml<'f> {
+        let (class, mark) = match finding.verdict {
+            Verdict::Agrees => ("yes", "✓"),
+            Verdict::Disagrees => ("no", "✗"),
+            Verdict::CannotSay => ("open", "○"),
+        };
+        let is_shown = |place: &&&str| self.exhibits.iter().any(|(of, shown)| of.name() == **place && shown.is_some());
+        FindingHtml {
+            class,
+            mark,
+            said: finding.verdict.in_words(),
+            name: finding.name,
+            paper: finding.paper,
+            shows: &finding.shows,
+            brief: finding.brief(),
+            place: finding.shown_in.iter().find(is_shown).copied(),
         }
-        let facts = facts.iter().map(|(name, value)| {
-            let value = if value.is_empty() { "not recorded".to_owned() } else { escape(value) };
-            format!("<div><dt>{name}</dt><dd>{value}</dd></div>\n")
-        });
-        format!("<dl class=\"facts\">\n{}</dl>\n", facts.collect::<String>())
     }
 
     fn verdicts(&self) -> String {
-        if self.findings.is_empty() {
-            return String::new();
-        }
         let number = |wanted| self.findings.iter().filter(|finding| finding.verdict == wanted).count();
-        let list = |open: bool| {
-            let own = self.findings.iter().filter(|finding| (finding.verdict == Verdict::CannotSay) == open);
-            let items: String = own.map(|finding| self.listed(finding)).collect();
-            if items.is_empty() { items } else { format!("<ul class=\"findings\">\n{items}</ul>\n") }
-        };
-        let unsaid = number(Verdict::CannotSay);
-        let open = list(true);
-        let open = if open.is_empty() {
-            open
-        } else {
-            format!("<details><summary>Why these runs cannot judge {unsaid}</summary>\n{open}</details>\n")
-        };
         format!(
-            "<h2 id=\"findings\">Findings</h2>\n<p>{} agree with the paper, {} disagree, of {unsaid} these runs cannot say.</p>\n\
-             <p class=\"note\">{}</p>\n{}{open}{}",
+            "Of {} findings of the paper, {} agree with these runs and {} disagree; of {} they cannot say.",
+            self.findings.len(),
             number(Verdict::Agrees),
             number(Verdict::Disagrees),
-            escape(&rule()),
-            list(false),
-            thresholds_table()
+            number(Verdict::CannotSay)
         )
     }
 
     /// What exhibits show, one section for each that has anything to show.
-    fn results(&self, heading: &str, parts: &[Part<'_>]) -> String {
-        let mut text = String::new();
-        for (exhibit, shown) in parts {
+    fn sections(&self, parts: &[Part<'_>]) -> askama::Result<Vec<String>> {
+        let mut sections = Vec::new();
+        for &(exhibit, shown) in parts.iter().filter(|(exhibit, _)| exhibit.behind().is_none()) {
             let Some(shown) = shown else { continue };
-            let name = exhibit.name();
-            let own = self.findings.iter().filter(|finding| finding.shown_in.contains(&name));
-            let verdicts: String = own.map(in_full).collect();
-            match shown {
-                Shown::Figure(figure) => {
-                    let (wide, narrow) = (figure.wide(), figure.narrow());
-                    let (class, narrow) = if wide == narrow {
-                        ("", String::new())
-                    } else {
-                        (" class=\"has-narrow\"", format!("<div class=\"narrow\">{narrow}</div>"))
-                    };
-                    text += &format!(
-                        "<section id=\"{name}\"><h3>{}</h3>\n<figure{class}><div class=\"wide\">{wide}</div>{narrow}\n\
-                         <figcaption class=\"note\">{}. <span class=\"files\">{}</span></figcaption></figure>\n{verdicts}</section>\n",
-                        escape(&figure.title),
-                        escape(&figure.about),
-                        files("figures", name, &["svg", "png", "pdf"])
-                    );
+            let behind = self.exhibits.iter().find(|(other, _)| other.behind() == Some(exhibit.name()));
+            let behind = match behind {
+                Some((other, Some(more))) => {
+                    Some(BehindHtml { title: other.short(), section: self.section(other, more, None)?.render()? })
                 }
-                Shown::Table(table) => {
-                    text += &format!(
-                        "<section id=\"{name}\"><h3>{}</h3>\n{}<p class=\"files\">{}</p>\n{verdicts}</section>\n",
-                        escape(&table.title),
-                        table.html(),
-                        files("tables", name, &["md", "csv", "tex"])
-                    );
-                }
-            }
+                _ => None,
+            };
+            sections.push(self.section(exhibit, shown, behind)?.render()?);
         }
-        if text.is_empty() { text } else { format!("<h2>{heading}</h2>\n{text}") }
+        Ok(sections)
+    }
+
+    fn section<'s>(
+        &'s self,
+        exhibit: &'s Exhibit,
+        shown: &'s Shown,
+        behind: Option<BehindHtml<'s>>,
+    ) -> askama::Result<SectionHtml<'s>> {
+        let name = exhibit.name();
+        let own = self.findings.iter().filter(|finding| finding.shown_in.contains(&name));
+        let file = |folder: &str, kind| FileHtml { path: format!("{folder}/{name}.{kind}"), kind };
+        let (title, figure, table, files) = match shown {
+            Shown::Figure(figure) => {
+                let (wide, narrow, data) = (figure.wide(), figure.narrow(), figure.data());
+                let has_data = !data.rows.is_empty();
+                let kinds = ["svg", "png", "pdf", "csv"].into_iter().take(if has_data { 4 } else { 3 });
+                let html = FigureHtml {
+                    narrow: (wide != narrow).then_some(narrow),
+                    wide,
+                    about: format!("{}.", figure.about.trim_end_matches('.')),
+                    data: if has_data { Some(data.html()?) } else { None },
+                };
+                (&figure.title, Some(html), None, kinds.map(|kind| file("figures", kind)).collect())
+            }
+            Shown::Table(table) => {
+                let files = ["md", "csv", "tex"].map(|kind| file("tables", kind)).into();
+                (&table.title, None, Some(table.html()?), files)
+            }
+        };
+        let findings = own.map(|finding| self.finding(finding)).collect();
+        Ok(SectionHtml { name, title, figure, table, files, findings, behind })
     }
 
     /// What has nothing to show, in one line.
@@ -212,26 +348,12 @@ impl Page<'_> {
         };
         let (begun, missing): (Vec<&Exhibit>, Vec<&Exhibit>) = gaps().partition(has_runs);
         let name = |exhibit: &&Exhibit| {
-            let (name, experiment) = (escape(exhibit.name()), escape(exhibit.experiment()));
-            if name == experiment { name } else { format!("{name} (of {experiment})") }
+            let (name, experiment) = (exhibit.name(), exhibit.experiment());
+            if name == experiment { name.to_owned() } else { format!("{name} (of {experiment})") }
         };
         let said = [("Not run", missing), ("Not enough runs", begun)].into_iter().filter(|(_, of)| !of.is_empty());
         let said = said.map(|(what, of)| format!("{what}: {}", of.iter().map(name).collect::<Vec<_>>().join(", ")));
-        let said: Vec<String> = said.collect();
-        if said.is_empty() {
-            return String::new();
-        }
-        format!("<p class=\"note\" id=\"not-run\">{} — <code>run NAME</code> fills it.</p>\n", said.join(". "))
-    }
-
-    /// A verdict in short, with links to where it is shown.
-    fn listed(&self, finding: &Finding) -> String {
-        let shown = |place: &&str| {
-            let (exhibit, _) = self.exhibits.iter().find(|(of, shown)| of.name() == *place && shown.is_some())?;
-            Some(format!(" <a href=\"#{place}\">{}</a>", escape(exhibit.short())))
-        };
-        let links: String = finding.shown_in.iter().filter_map(shown).collect();
-        format!("<li {}<p>{}{links}</p></li>\n", heading(finding), escape(&finding.shows))
+        said.collect::<Vec<_>>().join(". ")
     }
 
     /// Experiments with the names of their files: first those that drew themselves, then in the order of the exhibits.
@@ -242,142 +364,94 @@ impl Page<'_> {
         all
     }
 
-    /// The name of a document, with a link to its file where there is one.
-    fn document(&self, file: &str, name: &str) -> String {
-        match &self.link {
-            Some(folder) => format!("<a href=\"{}\">{}</a>", escape(&format!("{folder}/{file}")), escape(name)),
-            None => escape(name),
+    fn document(&self, file: &str, name: &str) -> Document {
+        Document { name: name.to_owned(), link: self.link.as_ref().map(|folder| format!("{folder}/{file}")) }
+    }
+
+    /// Experiments, gaps and every run.
+    fn runs(&self) -> askama::Result<String> {
+        let experiment = |(file, record): (&String, &ExperimentRecord)| ExperimentHtml {
+            document: self.document(&format!("{EXPERIMENTS}/{}", encode(file)), &record.name),
+            about: record.about.clone(),
+            scale: record.scale.clone(),
+            changed: record.overrides_in_words(),
+            planned: record.planned,
+            finished: self.store.runs(record).len(),
+            failed: record.failed.len(),
+            missing: record.missing.iter().map(|task| task_name(task)).collect::<Vec<_>>().join(", "),
+        };
+        let html = RunsHtml {
+            experiments: self.ordered().into_iter().map(experiment).collect(),
+            gaps: self.gaps(),
+            runs: self.store.runs.iter().map(|(id, run)| self.run(id, run)).collect(),
+            data: self.run_data(),
+        };
+        html.render()
+    }
+
+    fn run(&self, id: &str, run: &Run) -> RunHtml {
+        let of = self.store.experiments().filter(|record| record.runs.iter().any(|known| known == id));
+        let score = |score: Option<f64>| score.map_or("—".to_owned(), |score| format!("{:.1}", 100.0 * score));
+        let ablated = self.store.ablations.contains_key(id);
+        RunHtml {
+            record: self.document(&format!("{}/{RECORD}", encode(id)), id),
+            ablation: ablated.then(|| self.document(&format!("{}/{ABLATION}", encode(id)), "ablation")),
+            experiments: of.map(|record| record.name.as_str()).collect::<Vec<_>>().join(", "),
+            task: task_name(&run.task),
+            summary: run.summary(),
+            diverged: run.is_diverged(),
+            seed: run.seed,
+            trained: run.trained(),
+            trained_said: count(run.trained() as f64),
+            validation: score(run.validation()),
+            test: score(run.test()),
+            seconds: format!("{:.0}", run.record.measured.training_seconds),
+            id: id.to_owned(),
         }
     }
 
-    fn experiments(&self) -> String {
-        let mut rows = String::new();
-        for (file, record) in self.ordered() {
-            let ExperimentRecord { name, about, scale, planned, failed, missing, .. } = record;
-            let (finished, missing) = (self.store.runs(record).len(), missing.join(", "));
-            rows += &format!(
-                "<tr><td>{}</td><td class=\"w\">{}</td><td>{}</td><td>{}</td><td class=\"n\">{planned}</td>\
-                 <td class=\"n\">{finished}</td><td class=\"n\">{}</td><td>{}</td></tr>\n",
-                self.document(&format!("{EXPERIMENTS}/{}", encode(file)), name),
-                escape(about),
-                escape(scale),
-                escape(&record.overrides_in_words()),
-                failed.len(),
-                escape(&missing)
-            );
-        }
-        if rows.is_empty() {
-            return "<h2 id=\"runs\">Runs</h2>\n".to_owned();
-        }
-        format!(
-            "<h2 id=\"runs\">Runs</h2>\n<div class=\"scroll\"><table><thead><tr><th>experiment</th><th>what</th><th>scale</th>\
-             <th>changed</th><th class=\"n\">planned</th><th class=\"n\">finished</th><th class=\"n\">failed</th><th>tasks without data</th></tr></thead>\
-             <tbody>\n{rows}</tbody></table></div>\n"
-        )
+    /// What the page's script shows of runs: their settings and their learning curves.
+    fn run_data(&self) -> String {
+        let of = |run: &Run| {
+            let metric = run.metric().unwrap_or("score");
+            let scores: Vec<(usize, f64)> = run
+                .record
+                .evaluations
+                .iter()
+                .filter_map(|evaluation| Some((evaluation.steps, *evaluation.validation.get(metric)?)))
+                .collect();
+            json!({ "config": run.record.config, "loss": run.record.loss_curve, "metric": metric, "scores": scores })
+        };
+        let all: BTreeMap<&String, _> = self.store.runs.iter().map(|(id, run)| (id, of(run))).collect();
+        // Nothing inside may end the element that holds it.
+        serde_json::to_string(&all).unwrap_or_default().replace('<', "\\u003c")
     }
 
     /// What is not there, and why.
-    fn gaps(&self) -> String {
-        let mut items: Vec<String> = Vec::new();
+    fn gaps(&self) -> Vec<(String, String)> {
+        let mut gaps: Vec<(String, String)> = Vec::new();
         for experiment in self.store.experiments() {
             for failed in &experiment.failed {
-                let (name, run, error) = (escape(&experiment.name), escape(&failed.run), escape(&failed.error));
-                items.push(format!("<b>failed</b> in {name}: {run}: {error}"));
+                gaps.push(("failed".to_owned(), format!(" in {}: {}: {}", experiment.name, failed.run, failed.error)));
             }
             let known = experiment.runs.iter().filter(|id| !self.store.runs.contains_key(*id)).count();
             if known > 0 {
-                items.push(format!(
-                    "<b>no record</b> of {known} runs that {} names as finished",
-                    escape(&experiment.name)
-                ));
+                let what = format!(" of {known} runs that {} names as finished", experiment.name);
+                gaps.push(("no record".to_owned(), what));
             }
         }
         let problems = self.store.problems.iter();
-        items.extend(problems.map(|problem| format!("<b>{}</b>: {}", escape(&problem.file), escape(&problem.what))));
+        gaps.extend(problems.map(|problem| (problem.file.clone(), format!(": {}", problem.what))));
         if !self.store.unfinished.is_empty() {
-            let (number, names) = (self.store.unfinished.len(), escape(&self.store.unfinished.join(", ")));
-            items.push(format!("<b>unfinished</b>, the same command continues them: {number} runs ({names})"));
+            let (number, names) = (self.store.unfinished.len(), self.store.unfinished.join(", "));
+            gaps.push(("unfinished".to_owned(), format!(", the same command continues them: {number} runs ({names})")));
         }
-        if items.is_empty() {
-            return String::new();
-        }
-        let list: String = items.iter().map(|item| format!("<li>{item}</li>\n")).collect();
-        format!("<div class=\"gap\"><strong>Gaps</strong>\n<ul>\n{list}</ul></div>\n")
+        gaps
     }
-
-    /// Every run with a link to its record: by experiment, and those that belong to none.
-    fn runs(&self) -> String {
-        let mut text = String::new();
-        let mut listed: BTreeSet<&str> = BTreeSet::new();
-        for (_, experiment) in self.ordered() {
-            let ids: BTreeSet<&str> = experiment.runs.iter().map(String::as_str).collect();
-            let runs: Vec<(&str, &Run)> = experiment
-                .runs
-                .iter()
-                .filter_map(|id| self.store.runs.get_key_value(id))
-                .map(|(id, run)| (id.as_str(), run))
-                .collect();
-            text += &self.list(&format!("{}: {} runs", experiment.name, ids.len()), &runs);
-            listed.extend(ids);
-        }
-        let others: Vec<(&str, &Run)> = self
-            .store
-            .runs
-            .iter()
-            .filter(|(id, _)| !listed.contains(id.as_str()))
-            .map(|(id, run)| (id.as_str(), run))
-            .collect();
-        if !others.is_empty() {
-            text += &self.list(&format!("Other runs, of none of these experiments: {}", others.len()), &others);
-        }
-        text
-    }
-
-    fn list(&self, title: &str, runs: &[(&str, &Run)]) -> String {
-        if runs.is_empty() {
-            return String::new();
-        }
-        let mut seen = BTreeSet::new();
-        let mut rows = String::new();
-        for (id, run) in runs.iter().filter(|(id, _)| seen.insert(*id)) {
-            let ablated = self.store.ablations.contains_key(*id);
-            let ablation = ablated.then(|| self.document(&format!("{}/{ABLATION}", encode(id)), "ablation"));
-            let score = |score: Option<f64>| score.map_or("—".to_owned(), |score| format!("{:.1}", 100.0 * score));
-            rows += &format!(
-                "<tr><td>{} {}</td><td>{}</td><td class=\"w\">{}</td><td class=\"n\">{}</td>\
-                 <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.0} s</td></tr>\n",
-                self.document(&format!("{}/{RECORD}", encode(id)), id),
-                ablation.unwrap_or_default(),
-                escape(&run.task),
-                escape(&run.summary()),
-                count(run.record.params.trained as f64),
-                score(run.validation()),
-                score(run.test()),
-                run.record.measured.training_seconds
-            );
-        }
-        format!(
-            "<details><summary>{}</summary><div class=\"scroll\"><table><thead><tr><th>record</th><th>task</th><th>run</th>\
-             <th class=\"n\">trained</th><th class=\"n\">validation</th><th class=\"n\">test</th><th class=\"n\">time</th></tr></thead>\
-             <tbody>\n{rows}</tbody></table></div></details>\n",
-            escape(title)
-        )
-    }
-}
-
-/// A verdict's element, begun: its mark and its name.
-fn heading(finding: &Finding) -> String {
-    let (class, mark) = match finding.verdict {
-        Verdict::Agrees => ("yes", "✓"),
-        Verdict::Disagrees => ("no", "✗"),
-        Verdict::CannotSay => ("open", "○"),
-    };
-    let (name, said) = (escape(finding.name), finding.verdict.in_words());
-    format!("class=\"finding {class}\"><span class=\"mark\">{mark} {said}</span><strong>{name}</strong>")
 }
 
 /// Every threshold with its reason.
-fn thresholds_table() -> String {
+fn thresholds_table() -> askama::Result<String> {
     let head = ["what", "asked for", "unit", "why"].map(str::to_owned).to_vec();
     let row = |threshold: &Threshold| {
         let Threshold { name, limit, unit, reason, .. } = threshold;
@@ -385,20 +459,7 @@ fn thresholds_table() -> String {
         [name.to_string(), asked, unit.to_string(), reason.to_string()].map(Cell::Text).to_vec()
     };
     let rows = thresholds().iter().map(row).collect();
-    let table = Table { title: "Thresholds".to_owned(), head, rows, notes: Vec::new() }.html();
-    format!(
-        "<details id=\"thresholds\"><summary>Thresholds, fixed before the runs, and their reasons</summary>\n{table}</details>\n"
-    )
-}
-
-/// A verdict with what the paper found.
-fn in_full(finding: &Finding) -> String {
-    let (head, paper, shows) = (heading(finding), escape(finding.paper), escape(&finding.shows));
-    format!("<div {head}<p class=\"paper\"><b>The paper:</b> {paper}</p><p><b>These runs:</b> {shows}</p></div>\n")
-}
-
-fn files(folder: &str, name: &str, kinds: &[&str]) -> String {
-    kinds.iter().map(|kind| format!("<a href=\"{folder}/{name}.{kind}\">{kind}</a>")).collect()
+    Table { title: "Thresholds, fixed before the runs".to_owned(), head, rows, notes: Vec::new() }.html()
 }
 
 fn duration(seconds: f64) -> String {

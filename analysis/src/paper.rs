@@ -101,6 +101,30 @@ pub const TABLE2_TRAINED: [f64; 3] = [100.0, 52.9, 1.14];
 /// Mean validation accuracy by adapter size (§3.6).
 pub const SIZES: [(f64, f64); 3] = [(8.0, 86.2), (64.0, 85.8), (256.0, 85.7)];
 
+/// A point of one of the paper's figures that its text gives in numbers: all are of BERT-Base.
+pub struct Told {
+    /// The figure.
+    pub exhibit: &'static str,
+    /// The task.
+    pub task: &'static str,
+    /// What was trained.
+    pub method: &'static str,
+    /// Trained parameters, as the paper counts them.
+    pub trained: f64,
+    /// The score × 100.
+    pub score: f64,
+}
+
+/// Every such point.
+pub const TOLD: [Told; 6] = [
+    Told { exhibit: "fig4", task: "mnli", method: "full fine-tuning", trained: 110e6, score: 84.4 },
+    Told { exhibit: "fig4", task: "mnli", method: "adapters 64", trained: 2e6, score: 83.7 },
+    Told { exhibit: "fig4", task: "mnli", method: "top 1", trained: 9e6, score: 77.8 },
+    Told { exhibit: "fig5", task: "squad", method: "full fine-tuning", trained: 110e6, score: 90.7 },
+    Told { exhibit: "fig5", task: "squad", method: "adapters 64", trained: 2e6, score: 90.4 },
+    Told { exhibit: "fig5", task: "squad", method: "adapters 2", trained: 0.1e6, score: 89.9 },
+];
+
 /// What the paper's own figure shows, in its numbers.
 pub struct Said {
     exhibit: &'static str,

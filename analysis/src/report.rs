@@ -11,6 +11,7 @@ use crate::{
     chart::Figure,
     exhibit::{Exhibit, Shown},
     findings::{Finding, findings},
+    made::Made,
     own,
     page::{Page, link},
     render::{Drawing, RenderError},
@@ -46,6 +47,9 @@ pub enum ReportError {
         /// Why.
         source: io::Error,
     },
+    /// The page cannot be put together.
+    #[error("cannot put the page together: {0}")]
+    Page(#[from] askama::Error),
     /// A figure cannot be drawn.
     #[error(transparent)]
     Render(#[from] RenderError),
@@ -53,11 +57,11 @@ pub enum ReportError {
 
 /// Reads the runs in `runs` and writes the page, the figures and the tables into `out`: those of `exhibits`, such as
 /// [`paper_exhibits`](crate::paper_exhibits), and before them a figure and a table of every experiment that none of them is
-/// made of. A file is there whole or not at all.
+/// made of; the page's foot says how it was `made`. A file is there whole or not at all.
 ///
 /// # Errors
 /// If there is no such folder of runs, or a file cannot be written. Runs that are missing or damaged are gaps, not errors.
-pub fn write_report(runs: &Path, out: &Path, exhibits: &[Exhibit]) -> Result<Report, ReportError> {
+pub fn write_report(runs: &Path, out: &Path, exhibits: &[Exhibit], made: &Made) -> Result<Report, ReportError> {
     let store = Store::read(runs)?;
     let own = own::exhibits(&store, exhibits);
     let show = |of: &[Exhibit]| of.iter().map(|exhibit| exhibit.show(&store)).collect::<Vec<Option<Shown>>>();
@@ -93,20 +97,25 @@ pub fn write_report(runs: &Path, out: &Path, exhibits: &[Exhibit]) -> Result<Rep
         own: own.iter().zip(&own_shown).collect(),
         exhibits: exhibits.iter().zip(&shown).collect(),
         findings: &findings,
+        made,
     };
     let path = out.join("report.html");
-    write(&path, page.html().as_bytes())?;
+    write(&path, page.html()?.as_bytes())?;
     let gaps = all().filter(|(_, shown)| shown.is_none()).map(|(exhibit, _)| exhibit.name().to_owned()).collect();
     Ok(Report { page: path, runs: store.finished(), findings, gaps, problems: store.problems })
 }
 
 fn write_figure(name: &str, figure: &Figure, out: &Path) -> Result<(), ReportError> {
-    let svg = figure.svg();
+    let (svg, data) = (figure.svg(), figure.data());
     let drawing = Drawing::new(&svg)?;
     for (kind, bytes) in [("svg", svg.into_bytes()), ("png", drawing.png()?), ("pdf", drawing.pdf()?)] {
         write(&out.join("figures").join(format!("{name}.{kind}")), &bytes)?;
     }
-    Ok(())
+    if data.rows.is_empty() {
+        Ok(())
+    } else {
+        write(&out.join("figures").join(format!("{name}.csv")), data.csv().as_bytes())
+    }
 }
 
 /// Writes a file beside its place and then moves it there.

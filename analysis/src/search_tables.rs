@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::{
-    DimensionRecord, Store, paper,
+    DimensionRecord, Store,
+    names::task_name,
+    paper,
     select::{Estimate, Point, best_point, by_method, percentile, tasks},
     setup::{Run, written},
     standing::Measure,
@@ -46,7 +48,7 @@ pub(crate) fn table6(store: &Store) -> Option<Table> {
         return None;
     }
     let mut head = vec!["key".to_owned()];
-    head.extend(best.iter().map(|(task, _)| task.to_string()));
+    head.extend(best.iter().map(|(task, _)| task_name(task)));
     let value = |run: &Run, key: &str| match run.record.config.get(key) {
         None | Some(Value::Null) => Cell::Empty,
         Some(value) => Cell::text(written(value)),
@@ -89,7 +91,7 @@ pub(crate) fn table7(store: &Store) -> Option<Table> {
         let diverged = own.iter().filter(|run| run.is_diverged()).count();
         let best = found(&runs, task)?;
         Some(vec![
-            Cell::text(task),
+            Cell::text(task_name(task)),
             Cell::Number(drawn.len() as f64, None, 0),
             Cell::Number(own.len() as f64, None, 0),
             Cell::Number(diverged as f64, None, 0),

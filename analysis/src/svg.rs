@@ -14,6 +14,30 @@ pub const FAINT: &str = "#6b7280";
 /// The colour of lines behind data.
 pub const GRID: &str = "#e5e7eb";
 
+/// The ground.
+pub const GROUND: &str = "#ffffff";
+/// What is filled in, but for data.
+pub const FILL: &str = "#eceff3";
+/// What is filled in to stand out.
+pub const ACCENT: &str = "#cfe8d8";
+
+/// Colours that a page may replace, as a dark one does, by a property of its style.
+const THEME: [(&str, &str); 13] = [
+    (INK, "--ink"),
+    (FAINT, "--faint"),
+    (GRID, "--grid"),
+    (GROUND, "--ground"),
+    (FILL, "--fill"),
+    (ACCENT, "--accent"),
+    ("#0072B2", "--blue"),
+    ("#D55E00", "--orange"),
+    ("#009E73", "--green"),
+    ("#CC79A7", "--pink"),
+    ("#E69F00", "--yellow"),
+    ("#56B4E9", "--sky"),
+    ("#3b3b3b", "--dark"),
+];
+
 /// Text in XML and HTML: markup is escaped, and what XML forbids is replaced.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -132,11 +156,17 @@ impl Svg {
         } else {
             (" xmlns=\"http://www.w3.org/2000/svg\"", format!("<title>{title}</title><desc>{about}</desc>"))
         };
+        let body = if inline {
+            let themed = |body: String, (colour, name): &(&str, &str)| {
+                body.replace(&format!("\"{colour}\""), &format!("\"var({name},{colour})\""))
+            };
+            THEME.iter().fold(self.body, themed)
+        } else {
+            format!("<rect width=\"{width:.0}\" height=\"{height:.0}\" fill=\"{GROUND}\"/>\n{}", self.body)
+        };
         format!(
             "<svg{namespace} viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" role=\"img\" \
-             aria-label=\"{title}: {about}\" font-family=\"{FONTS}\">{heading}\
-             <rect width=\"{width:.0}\" height=\"{height:.0}\" fill=\"#ffffff\"/>\n{}</svg>\n",
-            self.body
+             aria-label=\"{title}: {about}\" font-family=\"{FONTS}\">{heading}{body}</svg>\n"
         )
     }
 
@@ -250,6 +280,14 @@ impl Svg {
         self.push(format_args!("<g class=\"pt\"><title>{tip}</title>"));
         draw(self);
         self.push(format_args!("</g>"));
+    }
+
+    /// A circle around a point.
+    pub fn ring(&mut self, (x, y): (f64, f64), r: f64, stroke: &str) {
+        self.push(format_args!(
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{r:.1}\" fill=\"none\" stroke=\"{stroke}\" stroke-width=\"1.3\" \
+             stroke-dasharray=\"2 2\"/>"
+        ));
     }
 
     /// An invisible disc, so that a small point is easy to hit.

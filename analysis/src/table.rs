@@ -1,6 +1,8 @@
 //! A table, and its forms: Markdown, CSV, LaTeX and HTML.
 
-use crate::{axis::minus, select::Estimate, svg::escape};
+use askama::Template;
+
+use crate::{axis::minus, select::Estimate};
 
 /// What stands in a cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -158,31 +160,40 @@ impl Table {
     }
 
     /// As HTML.
-    pub fn html(&self) -> String {
-        let class = |column| if self.is_numeric(column) { " class=\"n\"" } else { "" };
-        let mut text = "<div class=\"scroll\"><table><thead><tr>".to_owned();
-        for (column, name) in self.head.iter().enumerate() {
-            text += &format!("<th{}>{}</th>", class(column), escape(name));
-        }
-        text += "</tr></thead><tbody>\n";
-        for row in &self.rows {
-            text += "<tr>";
-            for (column, cell) in self.cells(row).enumerate() {
-                let gap = if *cell == Cell::Gap { " title=\"no runs\"" } else { "" };
-                text += &format!("<td{}{gap}>{}</td>", class(column), escape(&cell.plain()));
-            }
-            text += "</tr>\n";
-        }
-        text += "</tbody></table></div>\n";
-        for note in &self.notes {
-            text += &format!("<p class=\"note\">{}</p>\n", escape(note));
-        }
-        text
+    pub(crate) fn html(&self) -> askama::Result<String> {
+        let head = self.head.iter().enumerate().map(|(at, name)| HeadHtml { name, number: self.is_numeric(at) });
+        let cell = |(at, cell): (usize, &Cell)| CellHtml {
+            text: cell.plain(),
+            number: self.is_numeric(at),
+            gap: *cell == Cell::Gap,
+        };
+        let rows = self.rows.iter().map(|row| self.cells(row).enumerate().map(cell).collect());
+        TableHtml { title: &self.title, head: head.collect(), rows: rows.collect(), notes: &self.notes }.render()
     }
 
     fn is_numeric(&self, column: usize) -> bool {
         self.rows.iter().all(|row| row.get(column).is_none_or(Cell::is_number))
     }
+}
+
+#[derive(Template)]
+#[template(path = "table.html")]
+struct TableHtml<'a> {
+    title: &'a str,
+    head: Vec<HeadHtml<'a>>,
+    rows: Vec<Vec<CellHtml>>,
+    notes: &'a [String],
+}
+
+struct HeadHtml<'a> {
+    name: &'a str,
+    number: bool,
+}
+
+struct CellHtml {
+    text: String,
+    number: bool,
+    gap: bool,
 }
 
 /// A whole number with its digits in groups of three.
@@ -254,7 +265,7 @@ mod tests {
         let latex = table.latex();
         assert!(latex.contains("\\begin{tabular}{lr}") && latex.contains("a & 84.2 $\\pm$ 0.5 \\\\"), "{latex}");
         assert!(latex.contains("50 \\% of x\\_y"), "{latex}");
-        assert!(table.html().contains("<td class=\"n\" title=\"no runs\">—</td>"));
+        assert!(table.html().unwrap().contains("<td class=\"n\" title=\"no runs\">—</td>"));
     }
 
     #[rstest]
@@ -271,7 +282,7 @@ mod tests {
         let rows = vec![vec![Cell::text("a")], vec![], vec![Cell::text("b"), Cell::Empty, Cell::text("lost")]];
         let table = Table { rows, ..table("") };
         assert_eq!(table.csv(), "task,score\na,\n,\nb,\n");
-        let forms = [table.markdown(), table.latex(), table.html()];
+        let forms = [table.markdown(), table.latex(), table.html().unwrap()];
         assert!(forms.iter().all(|form| !form.contains("lost")));
     }
 
@@ -283,6 +294,6 @@ mod tests {
         assert!(table.latex().contains(
             "a|b\\_c*\\textless{}script\\textgreater{}\\textbackslash{}input\\{x\\}\\%\\$\\&\\#\\textasciitilde{}\\textasciicircum{}\","
         ));
-        assert!(table.html().contains("a|b_c*&lt;script&gt;\\input{x}%$&amp;#~^&quot;, "));
+        assert!(table.html().unwrap().contains("a|b_c*&lt;script&gt;\\input{x}%$&amp;#~^&quot;, "));
     }
 }

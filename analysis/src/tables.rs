@@ -7,39 +7,61 @@ use serde_json::Value;
 use crate::{
     MethodRecord, Store, StreamRecord,
     axis::{count, metric_name},
+    names::task_name,
     paper, search_tables,
-    select::{Point, best_point, by_method, mean, tasks},
+    select::{Estimate, Point, best_point, by_method, mean, tasks},
     setup::{Names, Run, said},
     standing::{Measure, Standing, standing},
     table::{Cell, Table},
+    thresholds::FEW,
 };
 
 /// What is said wherever a configuration was chosen.
 pub(crate) const SELECTED: &str = "One configuration (learning rate, epochs and all else but the seed) is chosen by its mean validation score over the seeds; \
      its seeds are shown as mean ± standard error";
 
-/// Runs that stand for a method, one for each task, and what they cost together.
-#[derive(Clone)]
+/// A row of Table 1: a point for each task that the method has.
 struct Row<'a> {
-    runs: BTreeMap<&'a str, &'a Run>,
+    called: String,
+    points: BTreeMap<&'a str, Point<'a>>,
+    /// Whether its best run stands for each point, as in the paper, instead of the mean over the seeds.
+    best_run: bool,
 }
 
 impl<'a> Row<'a> {
+    /// The run that a task's parameters are counted of, or whose score is shown alone.
+    fn run(&self, task: &str) -> Option<&'a Run> {
+        let point = self.points.get(task)?;
+        Some(if self.best_run { point.best() } else { point.seeds[0] })
+    }
+
+    fn runs(&self, tasks: &[&str]) -> Option<Vec<&'a Run>> {
+        tasks.iter().map(|task| self.run(task)).collect()
+    }
+
     /// The validation score × 100 of a column: a task, or a further validation set of one.
-    fn score(&self, column: &Column<'_>) -> Option<f64> {
-        let run = self.runs.get(column.task)?;
-        let score = match column.extra {
+    fn score(&self, column: &Column<'_>) -> Option<Estimate> {
+        let score = |run: &Run| match column.extra {
             None => run.validation(),
             Some(extra) => run.record.extra.get(extra)?.get(run.metric()?).copied(),
         };
-        score.map(|score| 100.0 * score)
+        match self.best_run {
+            true => Estimate::of(&[100.0 * score(self.run(column.task)?)?]),
+            false => self.points.get(column.task)?.estimate(score),
+        }
     }
 
-    /// What a run gains over the trivial answer as a share of what another gains, in percent.
+    /// The mean over some columns, if it has them all.
+    fn mean(&self, columns: &[&Column<'_>]) -> Option<f64> {
+        let scores: Option<Vec<f64>> = columns.iter().map(|column| Some(self.score(column)?.mean)).collect();
+        mean(scores?)
+    }
+
+    /// What it gains over the trivial answer as a share of what another row gains, in percent.
     fn share(&self, task: &str, full: &Row<'_>) -> Option<f64> {
-        let (own, full) = (self.runs.get(task)?, full.runs.get(task)?);
-        let trivial = Measure::Own.trivial(full)?;
-        Some(100.0 * (own.validation()? - trivial) / (full.validation()? - trivial))
+        let column = Column { task, extra: None };
+        let trivial = 100.0 * Measure::Own.trivial(full.run(task)?)?;
+        Some(100.0 * (self.score(&column)?.mean - trivial) / (full.score(&column)?.mean - trivial))
     }
 }
 
@@ -66,9 +88,11 @@ fn weighable<'a>(runs: &[&'a Run]) -> (BTreeSet<&'a str>, Option<String>) {
             Standing::Clear => {
                 clear.insert(task);
             }
-            Standing::Ceiling => marked.push(format!("{task} (at the ceiling)")),
-            Standing::Floor => marked.push(format!("{task} (full fine-tuning no better than the trivial answer)")),
-            Standing::Unknown => marked.push(format!("{task} (trivial answer not recorded)")),
+            Standing::Ceiling => marked.push(format!("{} (at the ceiling)", task_name(task))),
+            Standing::Floor => {
+                marked.push(format!("{} (full fine-tuning no better than the trivial answer)", task_name(task)))
+            }
+            Standing::Unknown => marked.push(format!("{} (trivial answer not recorded)", task_name(task))),
         }
     }
     let note = (!marked.is_empty()).then(|| {
@@ -119,10 +143,17 @@ pub(crate) fn metric_note(runs: &[&Run]) -> Option<String> {
     for task in tasks(runs) {
         let metric = runs.iter().filter(|run| run.task == task).find_map(|run| run.metric());
         if let Some(metric) = metric.filter(|metric| *metric != "accuracy") {
-            others.push(format!("{task} {}", metric_name(metric)));
+            others.push(format!("{} {}", task_name(task), metric_name(metric)));
         }
     }
     (!others.is_empty()).then(|| format!("Accuracy × 100, but: {}.", others.join(", ")))
+}
+
+/// Each number once, in their order.
+fn sorted(mut numbers: Vec<f64>) -> Vec<f64> {
+    numbers.sort_by(f64::total_cmp);
+    numbers.dedup();
+    numbers
 }
 
 /// Names of the methods that a table of the paper has no place for, and what each is called.
@@ -152,41 +183,53 @@ pub(crate) fn table1(store: &Store) -> Option<Table> {
     }
     let points: BTreeMap<&str, Vec<(&MethodRecord, Point<'_>)>> =
         tasks.iter().map(|&task| (task, by_method(&runs, task))).collect();
-    let row = |choose: &dyn Fn(&MethodRecord) -> bool| Row {
-        runs: tasks
-            .iter()
-            .filter_map(|&task| {
-                let chosen = points[task].iter().filter(|(method, _)| choose(method)).map(|(_, point)| point.best());
-                Some((task, chosen.reduce(|best, run| if run.validation() > best.validation() { run } else { best })?))
-            })
-            .collect(),
+    let row = |called: String, choose: &dyn Fn(&MethodRecord, &Point<'_>) -> bool| {
+        let chosen = tasks.iter().filter_map(|&task| {
+            let own = points[task].iter().filter(|(method, point)| choose(method, point));
+            Some((task, best_point(own.map(|(_, point)| point))?.clone()))
+        });
+        Row { called, points: chosen.collect(), best_run: false }
     };
-    let of = |points: &[(&MethodRecord, Point<'_>)]| {
+    // The paper's way: the best run of all configurations and seeds.
+    let best_runs = |called: &str, name: &str| {
+        let all = tasks.iter().filter_map(|&task| {
+            let own = runs.iter().copied().filter(|run| run.task == task && run.method().name == name);
+            Some((task, Point::of(own)?))
+        });
+        Row { called: called.to_owned(), points: all.collect(), best_run: true }
+    };
+    let few = |point: &Point<'_>| 100.0 * point.seeds[0].trained_share() <= FEW.limit;
+    let of = |points: &[(&MethodRecord, Point<'_>)], few_only: bool| {
         let adapters = points.iter().filter(|(method, _)| method.name == paper::ADAPTERS);
-        adapters.filter_map(|(method, _)| method.size).collect::<Vec<f64>>()
+        let kept = adapters.filter(|(_, point)| !few_only || few(point));
+        kept.filter_map(|(method, _)| method.size).collect::<Vec<f64>>()
     };
-    let mut sizes: Vec<f64> = points.values().flat_map(|points| of(points)).collect();
-    sizes.sort_by(f64::total_cmp);
-    sizes.dedup();
-    let common: Vec<f64> =
-        sizes.iter().copied().filter(|size| points.values().all(|points| of(points).contains(size))).collect();
+    let sizes = sorted(points.values().flat_map(|points| of(points, true)).collect());
+    let common: Vec<f64> = sorted(points.values().flat_map(|points| of(points, false)).collect())
+        .into_iter()
+        .filter(|size| points.values().all(|points| of(points, false).contains(size)))
+        .collect();
     let fixed = if common.contains(&64.0) { Some(64.0) } else { common.last().copied() };
     let range = match (sizes.first(), sizes.last()) {
         (Some(low), Some(high)) if low != high => format!("adapters, best of sizes {low} to {high}"),
         _ => "adapters, best size".to_owned(),
     };
-    let rows = [
-        ("full fine-tuning".to_owned(), row(&|method| method.name == paper::FULL)),
-        (range, row(&|method| method.name == paper::ADAPTERS)),
-        (
-            fixed.map_or("adapters, one size".to_owned(), |size| format!("adapters, size {size}")),
-            row(&|method| fixed.is_some() && method.name == paper::ADAPTERS && method.size == fixed),
-        ),
+    let is_fixed = |method: &MethodRecord| method.name == paper::ADAPTERS && method.size == fixed;
+    let mut rows = vec![
+        row("full fine-tuning".to_owned(), &|method, _| method.name == paper::FULL),
+        row(range, &|method, point| method.name == paper::ADAPTERS && few(point)),
+        row(fixed.map_or("adapters, one size".to_owned(), |size| format!("adapters, size {size}")), &|method, _| {
+            fixed.is_some() && is_fixed(method)
+        }),
     ];
     // Means and totals are over the same tasks in every row of the paper's that has runs.
-    let used: Vec<&Row<'_>> = rows.iter().map(|(_, row)| row).filter(|row| !row.runs.is_empty()).collect();
+    let used: Vec<&Row<'_>> = rows.iter().filter(|row| !row.points.is_empty()).collect();
     let shared: Vec<&str> =
-        tasks.iter().copied().filter(|task| used.iter().all(|row| row.runs.contains_key(task))).collect();
+        tasks.iter().copied().filter(|task| used.iter().all(|row| row.points.contains_key(task))).collect();
+    let others = others(&runs, &[paper::FULL, paper::ADAPTERS]);
+    rows.extend(others.into_iter().map(|(name, called)| row(called, &|method, _| method.name == name)));
+    let best = [("best run: full fine-tuning", paper::FULL), ("best run: adapters", paper::ADAPTERS)];
+    rows.extend(best.map(|(called, name)| best_runs(called, name)).into_iter().filter(|row| !row.points.is_empty()));
     // MNLI's model is scored on the mismatched set too: one run, two columns.
     let mut columns: Vec<Column<'_>> = Vec::new();
     for &task in &tasks {
@@ -197,40 +240,37 @@ pub(crate) fn table1(store: &Store) -> Option<Table> {
         }
     }
     let (clear, marked) = weighable(&runs);
-    let full = rows[0].1.clone();
-    let others = others(&runs, &[paper::FULL, paper::ADAPTERS]);
-    let more = others.into_iter().map(|(name, called)| (called, row(&|method| method.name == name)));
+    let compared: Vec<&str> = shared.iter().copied().filter(|task| clear.contains(task)).collect();
+    let of_tasks = |tasks: &[&str]| columns.iter().filter(|column| tasks.contains(&column.task)).collect::<Vec<_>>();
+    let (all, weighed) = (of_tasks(&shared), of_tasks(&compared));
 
-    let mut head = vec!["method".to_owned(), "total ×".to_owned(), "trained %".to_owned()];
-    head.extend(columns.iter().map(|column| column.name().to_owned()));
-    head.extend(["mean", "share %"].map(str::to_owned));
+    let mut head: Vec<String> = ["method", "total ×", "trained %", "mean"].map(str::to_owned).to_vec();
+    let some_only = !compared.is_empty() && compared.len() < shared.len();
+    head.extend(some_only.then(|| format!("mean of the {} compared", compared.len())));
+    head.push("share %".to_owned());
+    head.extend(columns.iter().map(|column| task_name(column.name())));
     let mut lines: Vec<Vec<Cell>> = Vec::new();
-    for (number, (called, row)) in rows.iter().cloned().chain(more).enumerate() {
-        let mut own: Vec<&Run> = shared.iter().filter_map(|task| row.runs.get(task).copied()).collect();
-        if number >= rows.len() && own.len() < shared.len() {
-            own.clear();
-        }
-        let mut line = vec![Cell::text(called), Cell::number(total(&own), 2), Cell::number(trained_percent(&own), 2)];
-        line.extend(columns.iter().map(|column| Cell::number(row.score(column), 1)));
-        let counted = columns.iter().filter(|column| own.iter().any(|run| run.task == column.task));
-        let scores: Option<Vec<f64>> = counted.map(|column| row.score(column)).collect();
-        line.push(Cell::number(scores.and_then(mean), 1));
-        line.push(Cell::number(
-            mean(
-                own.iter()
-                    .filter(|run| clear.contains(run.task.as_str()))
-                    .filter_map(|run| row.share(&run.task, &full)),
-            ),
-            0,
-        ));
+    for row in &rows {
+        let own = row.runs(&shared).unwrap_or_default();
+        let shares = compared.iter().filter_map(|task| row.share(task, &rows[0]));
+        let mut line = vec![Cell::text(&row.called)];
+        line.extend([Cell::number(total(&own), 2), Cell::number(trained_percent(&own), 2)]);
+        line.push(Cell::number(row.mean(&all), 1));
+        line.extend(some_only.then(|| Cell::number(row.mean(&weighed), 1)));
+        line.push(Cell::number(mean(shares.collect::<Vec<_>>()).filter(|_| !own.is_empty()), 0));
+        line.extend(columns.iter().map(|column| Cell::estimate(row.score(column))));
         lines.push(line);
     }
-    let mut notes = vec![format!(
-        "Validation scores of the best run of all configurations and seeds, as in the paper: best of seeds, chosen on the scores \
-         that are shown. Trained %: of the backbone's parameters, mean over the tasks. Total ×: backbones that all tasks need \
-         together. Totals and means are over {} tasks. {SHARE}",
-        shared.len()
-    )];
+    let mut notes = vec![
+        format!(
+            "Validation scores. {SELECTED}; a size is chosen likewise, among those that train at most {} % of the parameters.              Best run: the best of all configurations, sizes and seeds, chosen on the scores that are shown, as in the paper.",
+            FEW.limit
+        ),
+        format!(
+            "Trained %: of the backbone's parameters, mean over the tasks. Total ×: backbones that all tasks need together.              Totals and means are over {} tasks. {SHARE}",
+            shared.len()
+        ),
+    ];
     notes.extend(marked);
     notes.extend(left_out_note(&runs));
     notes.extend(metric_note(&runs));
@@ -242,9 +282,10 @@ pub(crate) fn table1(store: &Store) -> Option<Table> {
             let numbers = [Cell::Number(theirs.total, None, 1), Cell::Number(theirs.trained, None, 1)];
             let mut line = vec![Cell::text(theirs.method)];
             line.extend(numbers);
-            line.extend(known.iter().map(|at| at.map_or(Cell::Empty, |at| Cell::Number(theirs.scores[at], None, 1))));
             line.push(if all { Cell::Number(theirs.overall, None, 1) } else { Cell::Empty });
+            line.extend(some_only.then_some(Cell::Empty));
             line.push(Cell::Empty);
+            line.extend(known.iter().map(|at| at.map_or(Cell::Empty, |at| Cell::Number(theirs.scores[at], None, 1))));
             lines.push(line);
         }
         notes.push(
@@ -291,7 +332,7 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
 
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for (task, points) in &by_task {
-        let mut row = vec![Cell::text(*task), Cell::estimate(no_bert.get(task).map(Point::reported))];
+        let mut row = vec![Cell::text(task_name(task)), Cell::estimate(no_bert.get(task).map(Point::reported))];
         row.extend(points.iter().map(|point| Cell::estimate(point.as_ref().map(Point::reported))));
         rows.push(row);
     }
@@ -401,7 +442,10 @@ pub(crate) fn sizes(store: &Store) -> Option<Table> {
         by_task.len()
     )];
     if !floor.is_empty() {
-        notes.push(format!("No size clearly beats the most frequent class on: {}.", floor.join(", ")));
+        notes.push(format!(
+            "No size clearly beats the most frequent class on: {}.",
+            floor.iter().map(|task| task_name(task)).collect::<Vec<_>>().join(", ")
+        ));
     }
     Some(Table { title: "§3.6: validation accuracy by adapter size".to_owned(), head, rows, notes })
 }
@@ -480,7 +524,7 @@ pub(crate) fn variants(store: &Store) -> Option<Table> {
         return None;
     }
     let mut head = vec!["variant".to_owned(), "trained".to_owned()];
-    head.extend(tasks.iter().map(|task| task.to_string()));
+    head.extend(tasks.iter().map(|task| task_name(task)));
     head.push("difference".to_owned());
     let rows = all.iter().map(|variant| {
         let trained = variant.points.values().next().map(|point| count(point.trained() as f64));
@@ -512,7 +556,7 @@ pub(crate) fn remembered(title: &str, streams: &[&StreamRecord]) -> Option<Table
         return None;
     }
     let mut head: Vec<String> = ["tuning", "seed", "after", "trained", "total"].map(str::to_owned).to_vec();
-    head.extend(tasks.iter().map(|task| task.to_string()));
+    head.extend(tasks.iter().map(|task| task_name(task)));
     head.push("identical".to_owned());
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for stream in streams {
@@ -520,7 +564,7 @@ pub(crate) fn remembered(title: &str, streams: &[&StreamRecord]) -> Option<Table
             let mut row = vec![
                 Cell::text(stream.tuning.clone()),
                 Cell::Number(stream.seed as f64, None, 0),
-                Cell::text(stage.task.clone()),
+                Cell::text(task_name(&stage.task)),
                 Cell::Number(stage.trained as f64, None, 0),
                 Cell::Number(stage.total as f64, None, 0),
             ];

@@ -12,7 +12,7 @@ use serde_json::json;
 /// The texts of a figure: what marks say when pointed at, and everything that is written.
 fn read(folder: &Folder, name: &str) -> (Vec<String>, Vec<String>) {
     let out = folder.path.join("../out");
-    write_report(&folder.path, &out, &paper_exhibits()).unwrap();
+    write_report(&folder.path, &out, &paper_exhibits(), &analysis::Made::default()).unwrap();
     let svg = fs::read_to_string(out.join(format!("figures/{name}.svg"))).unwrap();
     let document = resvg::usvg::roxmltree::Document::parse(&svg).unwrap();
     let texts = |tag: &str, within: &str| {
@@ -98,11 +98,21 @@ fn fig4_shows_mean_and_error_of_the_configuration_with_the_best_mean() {
 }
 
 #[test]
+fn the_papers_own_points_stand_beside_runs_of_its_network() {
+    let on = |backbone: &str| {
+        let spec = Spec::adapters("mnli", 64, 0.8).with("backbone", json!(backbone));
+        read(&Folder::with("fig4", [spec]), "fig4").0
+    };
+    assert!(on("bert-base-uncased").contains(&"the paper, adapters 64: 83.7".to_owned()));
+    assert_eq!(on("nano").len(), 1);
+}
+
+#[test]
 fn figs_6_and_7_show_accuracy_whatever_the_metric() {
     let cola = |score| Spec::adapters("cola", 64, score).metric("matthews");
     let mut folder = Folder::with("fig6-init", [cola(0.5).with("init_std", json!(1e-4))]);
     folder.add("fig7", [cola(0.5)]);
-    for (name, mark) in [("fig6-init", "cola, σ 1e-4: 55.0, 1 seed"), ("fig7", "adapters, lr 1e-3: 55.0, 1 seed")] {
+    for (name, mark) in [("fig6-init", "CoLA, σ 1e-4: 55.0, 1 seed"), ("fig7", "adapters, lr 1e-3: 55.0, 1 seed")] {
         let (marks, texts) = read(&folder, name);
         assert_eq!(marks, [mark]);
         assert!(texts.contains(&"validation accuracy × 100".to_owned()), "{texts:?}");
@@ -117,7 +127,7 @@ fn fig6_shows_the_mean_change_of_every_span_and_nothing_below_the_diagonal() {
     }
     let (marks, texts) = read(&folder, "fig6-spans");
     assert_eq!(marks.len(), 6);
-    assert!(marks.contains(&"layers 0 to 2 removed: accuracy −20.0 %, 2 seeds".to_owned()), "{marks:?}");
+    assert!(marks.contains(&"layers 0 to 2 removed: accuracy −20.0 % of itself, 2 seeds".to_owned()), "{marks:?}");
     assert_eq!(texts.iter().filter(|text| *text == "−20").count(), 3);
     assert_eq!(texts.iter().filter(|text| *text == "−1.0").count(), 3);
 }

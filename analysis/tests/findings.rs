@@ -310,7 +310,7 @@ fn cola_at_the_majority_class_says_nothing(#[case] experiment: &str, #[case] nam
     let specs = specs.into_iter().map(|spec| spec.metric("matthews").trivial(0.0));
     let found = finding(&Folder::with(experiment, seeded(specs)), name);
     assert_eq!(found.verdict, CannotSay, "{}", found.shows);
-    assert!(found.shows.contains("cola ("), "{}", found.shows);
+    assert!(found.shows.contains("CoLA ("), "{}", found.shows);
 }
 
 #[rstest]

@@ -141,9 +141,9 @@ fn losses(store: &Store) -> Option<Figure> {
     let runs = store.runs_of("mine");
     let dots = runs.iter().filter_map(|run| {
         let (x, y) = (run.record.evaluations.last()?.loss, 100.0 * run.validation()?);
-        Some(Dot { x, y, range: None, tip: run.summary() })
+        Some(Dot::new(x, y, run.summary()))
     });
-    let series = vec![Series::new(Look { joined: false, ..Look::nth(0) }, dots.collect())];
+    let series = vec![Series::new("runs", Look { joined: false, ..Look::nth(0) }, dots.collect())];
     let x = AxisSpec { label: "training loss".to_owned(), log: false, format: Format::Exact, ticks: Vec::new() };
     let plot = Plot { title: "All runs".to_owned(), x, y: AxisSpec::score("score"), level: None, series };
     let (title, about) = ("Score against loss".to_owned(), "A dot for each run".to_owned());

@@ -5,9 +5,11 @@ use crate::{
     Store,
     axis::{AxisSpec, metric_name},
     chart::{Dot, Figure, Key, Look, Panel, Plot, Series},
+    names::task_name,
     paper,
     select::{sweeps, tasks},
     setup::Names,
+    standing::Measure,
     tables::SELECTED,
 };
 
@@ -22,16 +24,15 @@ pub(crate) fn fig6(store: &Store) -> Option<Figure> {
         // One method is not named.
         let several = sweeps.iter().filter(|other| other.task == sweep.task).count() > 1;
         let method = if several { format!(", {}", names.label(sweep.method)) } else { String::new() };
-        let task = sweep.task;
+        let task = task_name(sweep.task);
         ticks.extend(sweep.points.iter().map(|(sigma, _)| *sigma));
-        let dots = sweep
-            .points
-            .iter()
-            .map(|(sigma, point)| Dot::of(*sigma, &format!("{task}{method}, σ {sigma:e}"), point.shown()));
-        all.push(Series::new(Look::nth(number), dots.collect()));
+        let dots = sweep.points.iter().map(|(sigma, point)| {
+            Dot::of_point(*sigma, &format!("{task}{method}, σ {sigma:e}"), point, Measure::Accuracy)
+        });
+        all.push(Series::new(format!("{task}{method}"), Look::nth(number), dots.collect()));
         let metric = match &metrics[..] {
             [_] => String::new(),
-            _ => format!(" ({})", metric_name(&shown_metric_of(&runs, task))),
+            _ => format!(" ({})", metric_name(&shown_metric_of(&runs, sweep.task))),
         };
         keys.push(Key::Series(format!("{task}{method}{metric}"), Look::nth(number)));
     }

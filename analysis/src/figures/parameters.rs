@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::{family_looks, methods, shown_metric_of};
+use super::{family_looks, methods, metric_of, shown_metric_of, size};
 use crate::{
     Store,
     axis::{AxisSpec, count},
-    chart::{Dot, Figure, Key, Panel, Plot, Series},
+    chart::{Dot, Figure, Key, Look, Panel, Plot, Series},
+    names::task_title,
     paper,
     select::tasks,
-    setup::Names,
+    setup::{Names, Run},
+    standing::Measure,
+    svg::{FAINT, Marker},
     tables::SELECTED,
 };
 
@@ -22,37 +25,58 @@ pub(crate) fn fig5(store: &Store) -> Option<Figure> {
 }
 
 fn figure(store: &Store, preset: &str, title: &str) -> Option<Figure> {
+    let about = format!(
+        "Validation score against trained parameters: accuracy for a classification, the task's metric otherwise; bars show one \
+         standard error of the mean over seeds. {SELECTED}"
+    );
     let runs = store.preset_runs(preset);
-    let names = Names::of(&runs);
-    let looks = family_looks(&runs, &names);
+    let mut figure = by_task(&runs, title, &about, Measure::Accuracy)?;
+    // The paper's own points, where the network is the paper's.
+    if runs.iter().all(|run| run.backbone.starts_with("bert-base")) {
+        for (task, panel) in tasks(&runs).into_iter().zip(&mut figure.panels) {
+            let told = paper::TOLD.iter().filter(|told| told.exhibit == preset && told.task == task);
+            let dots: Vec<Dot> = told
+                .map(|told| Dot::new(told.trained, told.score, format!("the paper, {}: {}", told.method, told.score)))
+                .collect();
+            if let (Panel::Plot(plot), false) = (panel, dots.is_empty()) {
+                let look = Look { colour: FAINT, marker: Some(Marker::Plus), dash: "", joined: false };
+                let key = Key::Series("the paper’s own".to_owned(), look.clone());
+                plot.series.insert(0, Series::new("the paper", look, dots));
+                if !figure.keys.contains(&key) {
+                    figure.keys.push(key);
+                }
+            }
+        }
+    }
+    Some(figure)
+}
+
+/// Scores against trained parameters, a panel for each task.
+pub(super) fn by_task(runs: &[&Run], title: &str, about: &str, measure: Measure) -> Option<Figure> {
+    let names = Names::of(runs);
+    let looks = family_looks(runs, &names);
     let mut panels = Vec::new();
     let mut keys: Vec<Key> = Vec::new();
-    for task in tasks(&runs) {
+    for task in tasks(runs) {
         // Adapters of all sizes are one series, top layers of all k another.
         let mut families: BTreeMap<(usize, String), Vec<Dot>> = BTreeMap::new();
-        for (method, point) in methods(&runs, task) {
+        for (method, point) in methods(runs, task) {
             let name = format!("{}, {} trained", names.label(method), count(point.trained() as f64));
             let family = names.family(method);
             let key = Key::Series(family.clone(), looks[&family].clone());
             if !keys.contains(&key) {
                 keys.push(key);
             }
-            let dot = Dot::of(point.trained() as f64, &name, point.shown());
+            let dot = Dot::of_point(point.trained() as f64, &name, &point, measure).labelled(size(method));
             families.entry((order(&method.name), family)).or_default().push(dot);
         }
-        let title = task.to_owned();
-        let series = families.into_iter().map(|((_, family), dots)| Series::new(looks[&family].clone(), dots));
-        let (x, y) = (AxisSpec::parameters(), AxisSpec::score(&shown_metric_of(&runs, task)));
-        panels.push(Panel::Plot(Plot { title, x, y, level: None, series: series.collect() }));
+        let series = families.into_iter().map(|((_, family), dots)| Series::new(&family, looks[&family].clone(), dots));
+        let metric = if measure == Measure::Own { metric_of(runs, task) } else { shown_metric_of(runs, task) };
+        let (x, y) = (AxisSpec::parameters(), AxisSpec::score(&metric));
+        panels.push(Panel::Plot(Plot { title: task_title(task), x, y, level: None, series: series.collect() }));
     }
-    if panels.is_empty() {
-        return None;
-    }
-    let about = format!(
-        "Validation score against trained parameters: accuracy for a classification, the task's metric otherwise; bars show one \
-         standard error of the mean over seeds. {SELECTED}"
-    );
-    Some(Figure { title: title.to_owned(), about, keys, panels })
+    let (title, about) = (title.to_owned(), about.to_owned());
+    (!panels.is_empty()).then_some(Figure { title, about, keys, panels })
 }
 
 /// The order in which series are drawn: the main ones last, above the others.

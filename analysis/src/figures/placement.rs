@@ -6,11 +6,12 @@ use crate::{
     diagram::{Block, Diagram},
     paper,
     setup::Run,
+    svg::{ACCENT, FILL},
     table::grouped,
 };
 
-const TRAINED: &str = "#cfe8d8";
-const FROZEN: &str = "#eceff3";
+const TRAINED: &str = ACCENT;
+const FROZEN: &str = FILL;
 const WIDE: (f64, f64) = (190.0, 36.0);
 const HEIGHT: f64 = 620.0;
 
@@ -42,7 +43,7 @@ fn figure(run: &Run) -> Figure {
         network.heads,
         2 * network.layers,
         grouped(group("adapters")),
-        grouped(group("layer norms")),
+        grouped(group("layer_norms")),
         grouped(group("head")),
         grouped(record.params.trained),
         100.0 * record.params.trained as f64 / record.params.backbone.max(1) as f64,

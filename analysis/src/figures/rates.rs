@@ -5,9 +5,11 @@ use crate::{
     MethodRecord, Store,
     axis::AxisSpec,
     chart::{Dot, Figure, Key, Look, Panel, Plot, Series},
+    names::task_title,
     paper,
     select::{sweeps, tasks},
     setup::{Names, compare},
+    standing::Measure,
     tables::SELECTED,
 };
 
@@ -33,8 +35,8 @@ pub(crate) fn fig7(store: &Store) -> Option<Figure> {
             let dots = sweep
                 .points
                 .iter()
-                .map(|(rate, point)| Dot::of(*rate, &format!("{called}, lr {rate:e}"), point.shown()));
-            series.push(Series::new(look.clone(), dots.collect()));
+                .map(|(rate, point)| Dot::of_point(*rate, &format!("{called}, lr {rate:e}"), point, Measure::Accuracy));
+            series.push(Series::new(&called, look.clone(), dots.collect()));
             let key = Key::Series(called, look);
             if !keys.contains(&key) {
                 keys.push(key);
@@ -42,7 +44,7 @@ pub(crate) fn fig7(store: &Store) -> Option<Figure> {
         }
         if !series.is_empty() {
             let (x, y) = (AxisSpec::powers("learning rate", ticks), AxisSpec::score(&shown_metric_of(&runs, task)));
-            panels.push(Panel::Plot(Plot { title: task.to_owned(), x, y, level: None, series }));
+            panels.push(Panel::Plot(Plot { title: task_title(task), x, y, level: None, series }));
         }
     }
     if panels.is_empty() {

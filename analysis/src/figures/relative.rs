@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::{family_looks, methods};
+use super::{family_looks, methods, parameters::by_task, size};
 use crate::{
     MethodRecord, Store,
     axis::{AxisSpec, Format, count, signed},
     chart::{Dot, Figure, Key, Look, Panel, Plot, Series},
+    names::task_title,
     paper,
     select::{Point, best_point, percentile, tasks},
     setup::{Names, Run, compare},
+    standing::Measure,
     svg::INK,
     tables::SELECTED,
 };
@@ -72,6 +74,15 @@ pub(crate) fn fig3(store: &Store) -> Option<Figure> {
     figure(store, "Fig. 3: score relative to full fine-tuning against trained parameters", false)
 }
 
+/// What Fig. 3's percentiles are of: every task for itself.
+pub(crate) fn fig3_tasks(store: &Store) -> Option<Figure> {
+    let runs = store.preset_runs("fig3");
+    let about = format!(
+        "Validation score against trained parameters, every task for itself; bars show one standard error. {SELECTED}"
+    );
+    by_task(&runs, "Fig. 3, task by task: validation score against trained parameters", &about, Measure::Own)
+}
+
 fn figure(store: &Store, title: &str, first_only: bool) -> Option<Figure> {
     let runs = store.preset_runs("fig3");
     let names = Names::of(&runs);
@@ -128,7 +139,8 @@ fn panel(
             count(point.trained),
             point.tasks
         );
-        let dot = Dot { x: point.trained, y: middle, range: Some((low, high)), tip };
+        let dot = Dot::new(point.trained, middle, tip).labelled(size(point.method));
+        let dot = Dot { range: Some((low, high)), ..dot };
         let family = names.family(point.method);
         match families.iter_mut().find(|(known, _)| *known == family) {
             Some((_, dots)) => dots.push(dot),
@@ -138,12 +150,12 @@ fn panel(
     let series = families.into_iter().map(|(family, dots)| {
         let look = looks[&family].clone();
         // A method of one size has an error bar: a band needs a line.
-        Series { band: look.joined, ..Series::new(look, dots) }
+        Series { band: look.joined, ..Series::new(family, look, dots) }
     });
     let series: Vec<Series> = series.collect();
     let scores = if test { "Test" } else { "Validation" };
     let title = match tasks {
-        [task] => format!("{scores} scores, {task}"),
+        [task] => format!("{scores} scores, {}", task_title(task)),
         tasks => format!("{scores} scores, {} tasks", tasks.len()),
     };
     let label = "score − full fine-tuning, points".to_owned();

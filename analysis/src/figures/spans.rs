@@ -6,6 +6,7 @@ use crate::{
     AblationRecord, MethodRecord, Store,
     axis::{metric_name, signed},
     chart::{Colours, Figure, Heat, HeatCell, Key, Panel},
+    names::task_title,
     select::seeds,
     setup::{Names, Run},
 };
@@ -79,16 +80,16 @@ pub(crate) fn removed(title: &str, ablations: &[(&Run, &AblationRecord)]) -> Opt
         let cell = |(&(first, last), &change): (&(usize, usize), &f64)| {
             let which = if first == last { format!("layer {first}") } else { format!("layers {first} to {last}") };
             let (metric, change_text) = (metric_name(spans.metric), signed(change));
-            let tip = format!("{which} removed: {metric} {change_text} %, {}", seeds(spans.seeds));
+            let tip = format!("{which} removed: {metric} {change_text} % of itself, {}", seeds(spans.seeds));
             HeatCell { column: last, row: first, value: change, tip }
         };
         let layers: Vec<String> = (0..spans.layers).map(|layer| layer.to_string()).collect();
         let metric = if one_metric { String::new() } else { format!(" ({})", metric_name(spans.metric)) };
         Panel::Heat(Heat {
             title: if one_method {
-                format!("{}{metric}", spans.task)
+                format!("{}{metric}", task_title(spans.task))
             } else {
-                format!("{}{metric}, {}", spans.task, names.label(spans.method))
+                format!("{}{metric}, {}", task_title(spans.task), names.label(spans.method))
             },
             x_label: "last layer removed".to_owned(),
             y_label: "first layer removed".to_owned(),
@@ -99,12 +100,13 @@ pub(crate) fn removed(title: &str, ablations: &[(&Run, &AblationRecord)]) -> Opt
             diagonal: true,
         })
     });
-    let about = "Change of the validation score in percent when the trained adapters of a span of layers are removed, by first \
-                 and last layer, mean over the seeds; single layers are outlined";
+    let about = "Relative change of the validation score when the trained adapters of a span of layers are removed, by first and last \
+                 layer, mean over the seeds: −10 means that nine tenths of the score are left. Single layers are outlined; all \
+                 panels have the same colours";
     Some(Figure {
         title: title.to_owned(),
         about: about.to_owned(),
-        keys: vec![Key::Colours(colours, format!("change of {changing}"))],
+        keys: vec![Key::Colours(colours, format!("relative change of {changing}"))],
         panels: panels.collect(),
     })
 }

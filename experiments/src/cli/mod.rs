@@ -6,6 +6,7 @@ mod ctrl_c;
 mod dashboard;
 mod experiment_args;
 mod key_flags;
+mod made;
 mod output;
 mod progress;
 mod saved;

@@ -14,7 +14,7 @@ use clap::ValueEnum;
 use super::dashboard::Dashboard;
 use crate::{
     run::kept_evaluation,
-    train::{Step, Stop, SweepWatch, Watch},
+    train::{Ended, Step, Stop, SweepWatch, Watch},
 };
 
 /// How progress is shown.
@@ -115,16 +115,32 @@ impl Watch for Notes {
     }
 }
 
-/// A line on standard error for each run of a sweep: what came out, and how long the rest will take.
+/// A line on standard error for each run of a sweep that is trained: what came out, and how long the rest will take.
 pub struct SweepProgress {
     quiet: bool,
     pace: Pace,
+    /// The experiment under way.
+    experiment: String,
+    /// Runs of this experiment that were finished before.
+    before: usize,
+    /// Runs that were trained, and all that are to be, of several experiments.
+    all: Option<(usize, usize)>,
 }
 
 impl SweepProgress {
     /// Shows nothing but failures if `quiet`.
     pub fn new(quiet: bool) -> Self {
-        Self { quiet, pace: Pace::default() }
+        Self { quiet, pace: Pace::default(), experiment: String::new(), before: 0, all: None }
+    }
+
+    /// Counts towards so many runs of several experiments.
+    pub fn of_all(self, runs: usize) -> Self {
+        Self { all: Some((0, runs)), ..self }
+    }
+
+    /// How many runs of the last experiment were finished before.
+    pub fn before(&self) -> usize {
+        self.before
     }
 }
 
@@ -133,15 +149,57 @@ impl SweepWatch for SweepProgress {
         Box::new(if self.quiet { Progress::Quiet } else { Progress::line(label) })
     }
 
-    fn ended(&mut self, done: usize, of: usize, label: &str, result: Result<&RunRecord, &str>) {
+    fn experiment(&mut self, name: &str) {
+        (self.experiment, self.before) = (name.to_owned(), 0);
+    }
+
+    fn ended(&mut self, Ended { done, of, label, result, before }: Ended<'_>) {
+        if before {
+            self.before += 1;
+            return;
+        }
+        let (done, of) = match &mut self.all {
+            Some((done, of)) => {
+                *done += 1;
+                // A search may need fewer trials than were counted, and a run that failed is counted again.
+                (*done, (*of).max(*done))
+            }
+            None => (done, of),
+        };
         let left = self.pace.left(of - done);
         let text = match result {
             Ok(_) if self.quiet => return,
-            Ok(record) => format!("{label}: {}", score(record)),
-            Err(error) => format!("{label}: failed: {error}"),
+            Ok(record) => format!("{}: {label}", score(record)),
+            Err(error) => format!("failed: {label}: {error}"),
         };
-        let _ = writeln!(io::stderr(), "[{done}/{of}{left}] {text}");
+        let line = format!("[{done}/{of}{left}] {}  {text}", self.experiment);
+        // What failed is said in full.
+        let line = if result.is_ok() { fitted(&line) } else { line };
+        let _ = writeln!(io::stderr(), "{line}");
     }
+}
+
+/// The line, cut to the width of the terminal that it goes to.
+fn fitted(line: &str) -> String {
+    match terminal_width() {
+        Some(width) if line.chars().count() > width => {
+            line.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+        }
+        _ => line.to_owned(),
+    }
+}
+
+/// How many characters a line of standard error has, if that is a terminal.
+#[cfg(unix)]
+fn terminal_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stderr()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|width| *width > 0)
+}
+
+/// How many characters a line of standard error has, if that is a terminal.
+#[cfg(not(unix))]
+fn terminal_width() -> Option<usize> {
+    io::stderr().is_terminal().then_some(80)
 }
 
 /// What a process of a sweep says in its log.
@@ -153,7 +211,7 @@ impl SweepWatch for WorkerLog {
         Box::new(Progress::line(""))
     }
 
-    fn ended(&mut self, _: usize, _: usize, label: &str, result: Result<&RunRecord, &str>) {
+    fn ended(&mut self, Ended { label, result, .. }: Ended<'_>) {
         let _ = match result {
             Ok(record) => writeln!(io::stderr(), "{label}: run {}", record.id),
             Err(reason) => writeln!(io::stderr(), "{label}: {reason}"),
@@ -222,5 +280,5 @@ impl Pace {
 fn score(record: &RunRecord) -> String {
     let kept = kept_evaluation(record).map(|kept| format!("{} {:.4}", kept.metric, kept.validation[&kept.metric]));
     let text = kept.filter(|_| record.status == Status::Finished).unwrap_or_else(|| "diverged".to_owned());
-    format!("{text}, {:.0} s", record.measured.training_seconds)
+    format!("{text} ({:.0} s)", record.measured.training_seconds)
 }

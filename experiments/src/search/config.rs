@@ -15,7 +15,7 @@ use super::{Space, TrialConfig, TrialRunner, space::NO_BERT, trial::embedding_na
 use crate::{
     lab::{Keys, Lab},
     run::{BUSY_PAUSE, FileOptions, RunContext, SEARCH_KEYS},
-    train::{RunError, Stop, SweepWatch},
+    train::{Ended, RunError, Stop, SweepWatch},
 };
 
 /// How a search is made.
@@ -234,9 +234,9 @@ impl Search {
             let label = config.describe();
             let mut watch = progress.watch.run(&label);
             match runner.run(config, &self.files, &mut *watch) {
-                Ok(record) => {
+                Ok((record, before)) => {
                     drop(watch);
-                    progress.ended(&label, &record);
+                    progress.ended(&label, &record, before);
                     ended.insert(number, record);
                     busy = 0;
                 }
@@ -264,9 +264,9 @@ struct Progress<'a> {
 }
 
 impl Progress<'_> {
-    fn ended(&mut self, label: &str, record: &RunRecord) {
+    fn ended(&mut self, label: &str, record: &RunRecord, before: bool) {
         self.done += 1;
-        self.watch.ended(self.done, self.of, label, Ok(record));
+        self.watch.ended(Ended { done: self.done, of: self.of, label, result: Ok(record), before });
     }
 }
 

@@ -5,11 +5,11 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     rc::Rc,
-    time::Instant,
+    time::{Instant, SystemTime},
 };
 
 use adapter_core::{DropoutKey, Kind, TensorInfo, tensors};
-use analysis::{Evaluation, Examples, Kept, Measured, MethodRecord, Params, RunRecord, SCHEMA, Scored, Status};
+use analysis::{Evaluation, Examples, Kept, Measured, MethodRecord, Params, RunRecord, SCHEMA, Scored, Status, folder};
 use anyhow::{Context, Result, bail, ensure};
 use bert_backbone::Backbone;
 use burn::{
@@ -48,6 +48,8 @@ pub struct TrialRunner<'a> {
     device: Device,
     store: Option<RunStore>,
     stop: Stop,
+    /// When this runner was made.
+    began: SystemTime,
     /// Files of word vectors, by the name that a trial calls them by.
     files: BTreeMap<String, EmbeddingFile>,
     backbone: Option<(String, Rc<Backbone>)>,
@@ -104,10 +106,20 @@ impl<'a> TrialRunner<'a> {
             ensure!(before.is_none(), "two files of word vectors are called {name}");
         }
         let store = context.runs.as_ref().map(RunStore::new);
-        Ok(Self { lab, context: context.clone(), device, store, stop, files, backbone: None, task: None })
+        Ok(Self {
+            lab,
+            context: context.clone(),
+            device,
+            store,
+            stop,
+            files,
+            backbone: None,
+            task: None,
+            began: SystemTime::now(),
+        })
     }
 
-    /// Runs `config`, or finds it finished.
+    /// Runs `config`, or finds it finished; then also says whether it was so before this runner began.
     ///
     /// # Errors
     /// If data or embeddings cannot be used, another process has the trial, or it was interrupted.
@@ -116,7 +128,7 @@ impl<'a> TrialRunner<'a> {
         config: &TrialConfig,
         files: &FileOptions,
         watch: &mut dyn Watch,
-    ) -> Result<RunRecord, RunError> {
+    ) -> Result<(RunRecord, bool), RunError> {
         let devices = self.context.devices.names.clone();
         guard_on(&devices, || self.start(config, files, watch))
     }
@@ -126,7 +138,7 @@ impl<'a> TrialRunner<'a> {
         config: &TrialConfig,
         files: &FileOptions,
         watch: &mut dyn Watch,
-    ) -> Result<RunRecord, RunError> {
+    ) -> Result<(RunRecord, bool), RunError> {
         let task = self.task(&config.task, files, watch)?;
         let mut config = TrialConfig { task: task.dataset.task.clone(), ..config.clone() };
         let name: String = config.get("embeddings")?;
@@ -143,7 +155,7 @@ impl<'a> TrialRunner<'a> {
         }
         let id = run_id(&keys, &fingerprints)?;
         let open = match self.store.as_ref().map(|store| store.open(&id)).transpose()? {
-            Some(StoredRun::Finished(record)) => return Ok(*record),
+            Some(StoredRun::Finished(record)) => return Ok((*record, self.is_older(&id))),
             Some(StoredRun::Open(open)) => Some(open),
             None => None,
         };
@@ -152,7 +164,13 @@ impl<'a> TrialRunner<'a> {
         if let Some(open) = open {
             open.finish(&record, None)?;
         }
-        Ok(record)
+        Ok((record, false))
+    }
+
+    /// Whether a finished trial is older than this runner: processes that search together find each other's.
+    fn is_older(&self, id: &str) -> bool {
+        let written = |store: &RunStore| store.folder(id).join(folder::RECORD).metadata()?.modified();
+        self.store.as_ref().is_some_and(|store| written(store).is_ok_and(|at| at < self.began))
     }
 
     /// A task's data, limited by each trial for itself.

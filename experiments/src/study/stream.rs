@@ -11,7 +11,7 @@ use tasks::EvaluationSet;
 use crate::{
     lab::{AnyModel, Inference},
     run::{BUSY_PAUSE, RunConfig, Runner, kept_evaluation},
-    train::{RunError, Silent, Watch},
+    train::{Ended, RunError, Silent, SweepWatch},
 };
 
 /// A task that was learnt.
@@ -36,24 +36,27 @@ struct Learnt {
 ///
 /// # Errors
 /// If the runs do not belong together, or one of them fails.
-pub fn stream<'w>(
+pub fn stream(
     runner: &mut Runner<'_>,
     runs: &[RunConfig],
-    mut watch: impl FnMut(&RunConfig) -> Box<dyn Watch + 'w>,
+    watch: &mut dyn SweepWatch,
 ) -> Result<StreamRecord, RunError> {
     let first = runs.first().context("a stream needs tasks")?;
-    let start = runner.backbone(&first.backbone, &mut *watch(first))?;
+    let start = runner.backbone(&first.backbone, &mut *watch.run(&first.describe(runner.lab())))?;
     let mut backbone = start.clone();
     let (mut stages, mut learnt): (Vec<Stage>, Vec<Learnt>) = (Vec::new(), Vec::new());
     let mut total = 0;
     for config in runs {
         check(config, first, &learnt)?;
+        let label = config.describe(runner.lab());
         let run = loop {
-            match runner.run_on(&backbone, config, &mut *watch(config)) {
+            match runner.run_on(&backbone, config, &mut *watch.run(&format!("{label}  "))) {
                 Err(RunError::Busy { .. }) if !runner.stop().requested() => thread::sleep(BUSY_PAUSE),
                 ended => break ended?,
             }
         };
+        let (done, before) = (stages.len() + 1, run.was_finished());
+        watch.ended(Ended { done, of: runs.len(), label: &label, result: Ok(&run.record), before });
         let (record, file) = (&run.record, runner.trained(&run)?);
         let kept = kept_evaluation(record).context("the run diverged: a stream cannot continue from it")?;
         let model = runner.lab().load(&backbone, file.clone(), runner.device())?;

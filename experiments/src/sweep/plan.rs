@@ -161,6 +161,7 @@ impl Plan {
     /// If it was interrupted, or what came out cannot be kept. A run that fails is no error.
     pub fn execute(&self, sweep: &mut Sweep<'_>) -> Result<ExperimentResult> {
         ensure!(sweep.context.runs.is_some(), "an experiment needs a folder for its runs");
+        sweep.watch.experiment(&self.experiment);
         let (ended, result) = match self.kind {
             ExperimentKind::Stream | ExperimentKind::Search => (Vec::new(), Ok(())),
             ExperimentKind::Train | ExperimentKind::Ablate => sweep.run_all(&self.runs),
@@ -333,7 +334,7 @@ impl ExperimentResult {
                 continue;
             }
             let lab = sweep.lab;
-            match stream(&mut runner, &runs, |config| sweep.watch.run(&format!("{}  ", config.describe(lab)))) {
+            match stream(&mut runner, &runs, sweep.watch) {
                 Ok(streamed) => {
                     let path = folder.join(analysis::folder::STREAMS).join(format!("{}.json", streamed.id));
                     write_json(&path, &streamed)?;

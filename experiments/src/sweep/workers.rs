@@ -19,7 +19,7 @@ use crate::{
     device::panic_text,
     lab::Lab,
     run::{BUSY_PAUSE, RunConfig, RunContext, Runner},
-    train::{RunError, Stop, SweepWatch, Watch},
+    train::{Ended, RunError, Stop, SweepWatch, Watch},
 };
 
 /// Many runs, and whoever follows them.
@@ -42,8 +42,8 @@ pub type RunOutcome = (RunConfig, Result<RunRecord, String>);
 /// How an attempt at a run ended.
 #[derive(Debug, Serialize, Deserialize)]
 enum Outcome {
-    /// It is finished.
-    Finished(Box<RunRecord>),
+    /// It is finished, and was so before if `before`.
+    Finished { record: Box<RunRecord>, before: bool },
     /// It failed, for this reason.
     Failed(String),
     /// It was stopped, and so are all others.
@@ -76,8 +76,9 @@ impl Sweep<'_> {
         let (lab, of) = (self.lab, runs.len());
         if self.jobs > 1 {
             let Self { context, stop, jobs, watch, .. } = self;
-            let mut report = |number: usize, result: Result<&RunRecord, &str>| {
-                watch.ended(ended.len() + 1, of, &runs[number].describe(lab), result);
+            let mut report = |number: usize, result: Result<&RunRecord, &str>, before: bool| {
+                let (done, label) = (ended.len() + 1, &runs[number].describe(lab));
+                watch.ended(Ended { done, of, label, result, before });
                 ended.insert(number, (runs[number].clone(), result.cloned().map_err(str::to_owned)));
             };
             return run_in_processes(context, stop, *jobs, runs, &mut report);
@@ -90,9 +91,9 @@ impl Sweep<'_> {
             let mut watch = self.watch.run(&format!("[{}/{of}] {label}  ", of - queue.len()));
             let outcome = attempt(&mut runner, config, &mut *watch);
             drop(watch);
-            let result = match outcome {
-                Outcome::Finished(record) => Ok(*record),
-                Outcome::Failed(reason) => Err(reason),
+            let (result, before) = match outcome {
+                Outcome::Finished { record, before } => (Ok(*record), before),
+                Outcome::Failed(reason) => (Err(reason), false),
                 Outcome::Interrupted(reason) => bail!(reason),
                 Outcome::Busy => {
                     ensure!(!self.stop.requested(), INTERRUPTED);
@@ -101,7 +102,8 @@ impl Sweep<'_> {
                     continue;
                 }
             };
-            self.watch.ended(ended.len() + 1, of, &label, result.as_ref().map_err(String::as_str));
+            let (done, shown) = (ended.len() + 1, result.as_ref().map_err(String::as_str));
+            self.watch.ended(Ended { done, of, label: &label, result: shown, before });
             ended.insert(number, (config.clone(), result));
             ensure!(!self.stop.requested() || queue.is_empty(), INTERRUPTED);
         }
@@ -109,8 +111,8 @@ impl Sweep<'_> {
     }
 }
 
-/// Whoever is told that a run is over: its number, and its record or why it failed.
-type Report<'a> = dyn FnMut(usize, Result<&RunRecord, &str>) + Send + 'a;
+/// Whoever is told that a run is over: its number, its record or why it failed, and whether it was finished before.
+type Report<'a> = dyn FnMut(usize, Result<&RunRecord, &str>, bool) + Send + 'a;
 
 fn run_in_processes(
     context: &RunContext,
@@ -144,8 +146,10 @@ fn run_in_processes(
                 Err(error) => Outcome::Failed(format!("its process ended ({error:#})")),
             };
             match outcome {
-                Outcome::Finished(record) => lock(&report)(number, Ok(&record)),
-                Outcome::Failed(reason) => lock(&report)(number, Err(&format!("{reason}; log: {}", log.display()))),
+                Outcome::Finished { record, before } => lock(&report)(number, Ok(&record), before),
+                Outcome::Failed(reason) => {
+                    lock(&report)(number, Err(&format!("{reason}; log: {}", log.display())), false)
+                }
                 Outcome::Interrupted(reason) => {
                     // What ended this one ends them all: no further run is started.
                     lock(&queue).clear();
@@ -188,7 +192,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Runs one configuration; nothing that goes wrong ends the process. A device that failed is not tried with further runs.
 fn attempt(runner: &mut Runner<'_>, config: &RunConfig, watch: &mut dyn Watch) -> Outcome {
     match runner.run(config, watch) {
-        Ok(run) => Outcome::Finished(Box::new(run.record)),
+        Ok(run) => Outcome::Finished { before: run.was_finished(), record: Box::new(run.record) },
         Err(RunError::Busy { .. }) => Outcome::Busy,
         Err(error) if error.ends_everything() => Outcome::Interrupted(format!("{:#}", error.explained(true))),
         Err(error) => Outcome::Failed(error.message()),
@@ -292,13 +296,12 @@ pub fn work(
         let (label, started) = (config.describe(lab), Instant::now());
         let outcome = attempt(&mut runner, &config, &mut *watch.run(&label));
         let label = format!("{label}, {:.1} s", started.elapsed().as_secs_f64());
-        match &outcome {
-            Outcome::Finished(record) => watch.ended(number + 1, number + 1, &label, Ok(record)),
-            Outcome::Failed(reason) | Outcome::Interrupted(reason) => {
-                watch.ended(number + 1, number + 1, &label, Err(reason))
-            }
-            Outcome::Busy => watch.ended(number + 1, number + 1, &label, Err("another process is running it")),
-        }
+        let (result, before) = match &outcome {
+            Outcome::Finished { record, before } => (Ok(&**record), *before),
+            Outcome::Failed(reason) | Outcome::Interrupted(reason) => (Err(reason.as_str()), false),
+            Outcome::Busy => (Err("another process is running it"), false),
+        };
+        watch.ended(Ended { done: number + 1, of: number + 1, label: &label, result, before });
         writeln!(answers, "{}", serde_json::to_string(&outcome)?)?;
         answers.flush()?;
     }

@@ -76,11 +76,29 @@ impl Watch for Silent {
     }
 }
 
+/// A run of many that is over.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended<'a> {
+    /// How many are over, this one included.
+    pub done: usize,
+    /// How many there are.
+    pub of: usize,
+    /// What it is called.
+    pub label: &'a str,
+    /// Its record, or why it failed.
+    pub result: Result<&'a RunRecord, &'a str>,
+    /// Whether it was finished before: nothing was trained.
+    pub before: bool,
+}
+
 /// Follows many runs.
 pub trait SweepWatch: Send {
+    /// What comes next are the runs of the experiment called `name`.
+    fn experiment(&mut self, _name: &str) {}
+
     /// Follows a run of this process, called `label`.
     fn run(&mut self, label: &str) -> Box<dyn Watch>;
 
-    /// A run is over: its place among all of them, and its record or why it failed.
-    fn ended(&mut self, done: usize, of: usize, label: &str, result: Result<&RunRecord, &str>);
+    /// A run is over.
+    fn ended(&mut self, ended: Ended<'_>);
 }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use crate::cli::{Session, output::print};
+use crate::cli::{Session, made::made, output::print};
 
 /// Draw every figure and table from finished runs, without training
 #[derive(Args, Debug)]
@@ -51,7 +51,7 @@ impl From<analysis::Report> for Written {
 }
 
 pub fn run(args: &ReportArgs, session: &Session<'_>) -> Result<()> {
-    let written: Written = analysis::write_report(&args.runs, &args.out, session.lab.exhibits())?.into();
+    let written: Written = analysis::write_report(&args.runs, &args.out, session.lab.exhibits(), &made())?.into();
     print(&written, args.json, || text(&written))
 }
 

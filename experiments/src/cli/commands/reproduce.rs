@@ -1,6 +1,10 @@
 //! `reproduce`: every experiment of the paper, and the report.
 
-use std::path::PathBuf;
+use std::{
+    collections::BTreeSet,
+    io::{self, Write},
+    path::PathBuf,
+};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -13,9 +17,11 @@ use crate::{
         args::check_folder,
         ctrl_c::request_stop,
         experiment_args::{Estimated, ExperimentArgs},
+        made::made,
         output::print,
         progress::SweepProgress,
     },
+    lab::Lab,
     sweep::{Plan, Sweep, duration},
 };
 
@@ -57,6 +63,30 @@ fn text(planned: &Planned<'_>) -> String {
     lines + &planned.estimated.text()
 }
 
+/// What is about to happen, in a line or two.
+fn introduction(plans: &[Plan], lab: &Lab) -> String {
+    let runs: usize = plans.iter().map(Plan::planned).sum();
+    let shown: Vec<String> = plans.iter().flat_map(|plan| shown_by(plan, lab)).collect();
+    let backbones: BTreeSet<&str> = plans.iter().filter_map(Plan::backbone).collect();
+    let experiments = match plans.len() {
+        1 => "1 experiment".to_owned(),
+        several => format!("{several} experiments"),
+    };
+    format!(
+        "{experiments} on {}, {runs} runs at most (several share some): {}.",
+        backbones.into_iter().collect::<Vec<_>>().join(" and "),
+        shown.join(", ")
+    )
+}
+
+/// What an experiment is for: figures and tables by their short names.
+fn shown_by(plan: &Plan, lab: &Lab) -> Vec<String> {
+    let own = lab.exhibits().iter().filter(|exhibit| exhibit.experiment() == plan.experiment);
+    let names: Vec<String> =
+        own.filter(|exhibit| exhibit.behind().is_none()).map(|exhibit| exhibit.short().to_owned()).collect();
+    if names.is_empty() { vec![plan.experiment.clone()] } else { names }
+}
+
 pub fn run(args: &ReproduceArgs, session: &Session<'_>) -> Result<()> {
     let lab = session.lab;
     let runs_folder = args.runs.clone().unwrap_or_else(|| args.out.join("runs"));
@@ -81,19 +111,34 @@ pub fn run(args: &ReproduceArgs, session: &Session<'_>) -> Result<()> {
     }
     [&args.out, &runs_folder].into_iter().try_for_each(|folder| check_folder(folder))?;
     request_stop(&session.stop);
-    let mut sweep = Sweep {
-        lab,
-        context: &context,
-        stop: &session.stop,
-        jobs: args.how.jobs(backbone),
-        watch: &mut SweepProgress::new(args.how.json),
+    let say = |text: String| {
+        if !args.how.json {
+            // Progress that nobody can read is no reason to stop.
+            let _ = writeln!(io::stderr(), "{text}");
+        }
     };
+    let page = args.out.join("report.html");
+    say(introduction(&plans, lab));
+    say(format!("The page is {}; it grows with every experiment.", page.display()));
+    let estimated = args.how.estimated(&plans, &context, session);
+    say(estimated.text().trim_end().to_owned());
+    let mut progress = SweepProgress::new(args.how.json);
+    if let Some(estimate) = &estimated.estimate {
+        progress = progress.of_all(estimate.runs + estimate.trials);
+    }
     // One after the other, so that each is whole as soon as it can be. What they share is run once.
-    let mut failed = 0;
-    let mut report = None;
+    let (mut failed, mut report) = (0, None);
     for plan in &plans {
+        let mut sweep =
+            Sweep { lab, context: &context, stop: &session.stop, jobs: args.how.jobs(backbone), watch: &mut progress };
         failed += plan.execute(&mut sweep)?.failed.len();
-        report = Some(analysis::write_report(&runs_folder, &args.out, lab.exhibits())?);
+        report = Some(analysis::write_report(&runs_folder, &args.out, lab.exhibits(), &made())?);
+        let before = match progress.before() {
+            0 => String::new(),
+            before => format!(", {before} of its {} runs were there", plan.planned()),
+        };
+        let shown = shown_by(plan, lab).join(", ");
+        say(format!("{} is done{before}: {} has {shown}", plan.experiment, page.display()));
     }
     let written: report::Written = report.context("there is nothing to run")?.into();
     print(&written, args.how.json, || report::text(&written))?;
