@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod ctrl_c;
+#[cfg(feature = "dashboard")]
 mod dashboard;
 mod experiment_args;
 mod key_flags;
@@ -39,6 +40,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::DemoArgs),
     Train(Box<train::TrainArgs>),
     Run(Box<run::RunArgs>),
     Reproduce(Box<reproduce::ReproduceArgs>),
@@ -119,6 +121,7 @@ fn parsed(lab: &Lab, matches: &clap::ArgMatches) -> Result<()> {
     let Some(command) = Cli::from_arg_matches(matches)?.command else { return run_command(lab, ["reproduce"]) };
     let session = Session { lab, keys: key_flags::given(lab, matches)?, stop: Stop::default() };
     guard(|| match command {
+        Command::Demo(args) => demo::run(&args, &session),
         Command::Train(args) => train::run(&args, &session),
         Command::Run(args) => run::run(&args, &session),
         Command::Reproduce(args) => reproduce::run(&args, &session),

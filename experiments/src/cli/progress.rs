@@ -11,6 +11,7 @@ use analysis::{Evaluation, RunRecord, Status};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 
+#[cfg(feature = "dashboard")]
 use super::dashboard::Dashboard;
 use crate::{
     run::kept_evaluation,
@@ -20,9 +21,9 @@ use crate::{
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Show {
-    /// A dashboard on a terminal, a line elsewhere; nothing with --json
+    /// A dashboard on a terminal if it was built in, else a line; nothing with --json
     Auto,
-    /// Burn's dashboard: curves of loss, scores and adapters
+    /// Burn's dashboard: curves of loss, scores and adapters (build with `--features dashboard`)
     Dashboard,
     /// One line: how far, how fast, how long still
     Line,
@@ -37,6 +38,7 @@ pub enum Progress {
     /// On one line of standard error.
     Line(ProgressLine),
     /// On the whole terminal.
+    #[cfg(feature = "dashboard")]
     Dashboard(Box<Dashboard>),
 }
 
@@ -58,7 +60,11 @@ impl Progress {
         let terminal = io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal();
         let room = terminal && !json;
         Ok(match show {
+            Show::Dashboard if cfg!(not(feature = "dashboard")) => {
+                bail!("--progress dashboard: this program was built without it; build it with `--features dashboard`")
+            }
             Show::Dashboard if !room => bail!("--progress dashboard needs a terminal, and goes without --json"),
+            #[cfg(feature = "dashboard")]
             Show::Auto | Show::Dashboard if room => Progress::Dashboard(Box::new(Dashboard::new(label, stop.clone()))),
             Show::None => Progress::Quiet,
             Show::Auto if json => Progress::Quiet,
@@ -78,26 +84,33 @@ impl Watch for Progress {
         match self {
             Progress::Quiet => Ok(()),
             Progress::Line(line) => line.step(step),
+            #[cfg(feature = "dashboard")]
             Progress::Dashboard(dashboard) => dashboard.step(step),
         }
     }
 
-    fn evaluation(&mut self, evaluation: &Evaluation) -> Result<()> {
+    fn evaluation(&mut self, _evaluation: &Evaluation) -> Result<()> {
         match self {
-            Progress::Dashboard(dashboard) => dashboard.evaluation(evaluation),
+            #[cfg(feature = "dashboard")]
+            Progress::Dashboard(dashboard) => dashboard.evaluation(_evaluation),
             Progress::Quiet | Progress::Line(_) => Ok(()),
         }
     }
 
     fn note(&mut self, text: &str) {
         match self {
+            #[cfg(feature = "dashboard")]
             Progress::Dashboard(dashboard) => dashboard.note(text),
             Progress::Quiet | Progress::Line(_) => Notes.note(text),
         }
     }
 
     fn shows_deviations(&self) -> bool {
-        matches!(self, Progress::Dashboard(_))
+        match self {
+            #[cfg(feature = "dashboard")]
+            Progress::Dashboard(_) => true,
+            Progress::Quiet | Progress::Line(_) => false,
+        }
     }
 }
 

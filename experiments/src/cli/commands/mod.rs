@@ -3,6 +3,7 @@
 pub mod ablate;
 pub mod baseline;
 pub mod bench;
+pub mod demo;
 pub mod encode;
 pub mod eval;
 pub mod fetch;
