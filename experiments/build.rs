@@ -23,5 +23,5 @@ fn main() {
     };
     let Some(commit) = said(&["rev-parse", "--short=12", "HEAD"]) else { return };
     let changed = said(&["status", "--porcelain", "--untracked-files=no"]).is_none_or(|files| !files.is_empty());
-    println!("cargo::rustc-env=ADAPTER_LAB_COMMIT={commit}{}", if changed { ", changed since" } else { "" });
+    println!("cargo::rustc-env=BUILD_COMMIT={commit}{}", if changed { ", changed since" } else { "" });
 }

@@ -294,6 +294,6 @@ mod tests {
         assert!(table.latex().contains(
             "a|b\\_c*\\textless{}script\\textgreater{}\\textbackslash{}input\\{x\\}\\%\\$\\&\\#\\textasciitilde{}\\textasciicircum{}\","
         ));
-        assert!(table.html().unwrap().contains("a|b_c*&lt;script&gt;\\input{x}%$&amp;#~^&quot;, "));
+        assert!(table.html().unwrap().contains("a|b_c*&#60;script&#62;\\input{x}%$&#38;#~^&#34;,"));
     }
 }

@@ -410,10 +410,14 @@ fn list_tasks_says_whose_data_is_there() {
     fs::write(sms.join("SMSSpamCollection"), "ham\thi\n").unwrap();
     let list = json(&["list", "tasks", "--data-dir", &folder.path().display().to_string(), "--json"]);
     let rows = list.as_array().unwrap();
-    assert_eq!(rows.len(), 29 + 12);
+    assert_eq!(rows.len(), 29 + 2 * 16);
     for row in rows {
         // What is built in needs no data.
-        assert_eq!(row["present"], row["name"] == "sms-spam" || row["suite"] == "synthetic", "{row}");
+        assert_eq!(
+            row["present"],
+            row["name"] == "sms-spam" || row["suite"] == "synthetic" || row["suite"] == "tuning",
+            "{row}"
+        );
         assert!(row["kind"].is_string() && row["metric"].is_string());
     }
 }
@@ -491,7 +495,7 @@ fn a_text_without_a_mask_and_a_backbone_without_a_head_are_explained() {
 #[test]
 fn help_is_complete() {
     let help = String::from_utf8(adapter_lab(&["--help"]).stdout).unwrap();
-    let commands = "train run reproduce report pretrain params encode fill-mask eval predict glue-submission ablate bench \
+    let commands = "demo train run reproduce report pretrain params encode fill-mask eval predict glue-submission ablate bench \
                     parity fetch list";
     for command in commands.split(' ') {
         assert!(help.contains(command));

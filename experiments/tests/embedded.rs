@@ -113,6 +113,18 @@ fn adapters_on_nano_are_far_ahead_of_adapters_on_random_weights() {
 }
 
 #[test]
+fn demo_goes_from_text_to_adapter_to_prediction_to_heat_map() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = lab(folder.path(), &["demo", "--text", "the song was lovely .", "--save", "demo.safetensors"]);
+    let accuracy = report["accuracy"].as_f64().unwrap();
+    assert!(accuracy > report["most_frequent_class"].as_f64().unwrap() + 0.2, "{report}");
+    assert_eq!(report["predictions"][0]["label"], "positive");
+    assert_eq!(report["ablation"]["spans"].as_array().unwrap().len(), 21, "every span of six layers");
+    let told = ["predict", "--adapter", "demo.safetensors", "--backbone", "nano", "--text", "the song was awful ."];
+    assert!(lab(folder.path(), &told).to_string().contains("negative"));
+}
+
+#[test]
 fn reproduce_runs_shared_runs_once_and_writes_the_report() {
     let folder = tempfile::tempdir().unwrap();
     let small = ["--set", "limit=48", "--set", "epochs=1", "--set", "seed=0", "--set", "adapter_size=4"];

@@ -18,7 +18,7 @@ pub fn made() -> Made {
 /// The version, and the commit where it is known.
 pub fn program() -> String {
     let version = concat!("adapter-lab ", env!("CARGO_PKG_VERSION"));
-    option_env!("ADAPTER_LAB_COMMIT").map_or(version.to_owned(), |commit| format!("{version} (commit {commit})"))
+    option_env!("BUILD_COMMIT").map_or(version.to_owned(), |commit| format!("{version} (commit {commit})"))
 }
 
 /// The processor, its cores and the system.

@@ -8,7 +8,7 @@ use std::{
 use std::collections::VecDeque;
 
 use analysis::{Evaluation, RunRecord, Status};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
 #[cfg(feature = "dashboard")]
@@ -60,16 +60,26 @@ impl Progress {
         let terminal = io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal();
         let room = terminal && !json;
         Ok(match show {
-            Show::Dashboard if cfg!(not(feature = "dashboard")) => {
-                bail!("--progress dashboard: this program was built without it; build it with `--features dashboard`")
-            }
-            Show::Dashboard if !room => bail!("--progress dashboard needs a terminal, and goes without --json"),
-            #[cfg(feature = "dashboard")]
-            Show::Auto | Show::Dashboard if room => Progress::Dashboard(Box::new(Dashboard::new(label, stop.clone()))),
             Show::None => Progress::Quiet,
             Show::Auto if json => Progress::Quiet,
-            Show::Auto | Show::Line | Show::Dashboard => Progress::line(""),
+            Show::Auto if room => Self::dashboard(label, stop).unwrap_or_else(|| Progress::line("")),
+            Show::Auto | Show::Line => Progress::line(""),
+            Show::Dashboard if !room => bail!("--progress dashboard needs a terminal, and goes without --json"),
+            Show::Dashboard => Self::dashboard(label, stop)
+                .context("--progress dashboard: this program was built without it; add `--features dashboard`")?,
         })
+    }
+
+    /// Burn's dashboard, if it is built in.
+    #[cfg(feature = "dashboard")]
+    fn dashboard(label: &str, stop: &Stop) -> Option<Self> {
+        Some(Progress::Dashboard(Box::new(Dashboard::new(label, stop.clone()))))
+    }
+
+    /// Burn's dashboard, if it is built in.
+    #[cfg(not(feature = "dashboard"))]
+    fn dashboard(_: &str, _: &Stop) -> Option<Self> {
+        None
     }
 
     /// A line that begins with `label`.

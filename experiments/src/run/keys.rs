@@ -36,7 +36,7 @@ pub const RUN_KEYS: &[Key] = &[
         "Longest sequence in tokens [default: 128, for questions 384, or what the backbone takes]",
     ),
     Key::new("seed", "SEED", "Decides initial values, order and dropout"),
-    Key::new("limit", "N", "Keep so many training examples, the same for every seed"),
+    Key::new("limit", "N", "Keep so many training examples, the same for every seed; `none` keeps all"),
     Key::new("limit_seed", "SEED", "Decides which examples a limit keeps"),
     Key::new("limit_validation", "N", "Keep so many validation examples, for a quick look; scores are then marked"),
     Key::new("head", "NAME", "What the head reads: cls or pooler; question answering always reads tokens"),

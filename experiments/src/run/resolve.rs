@@ -119,6 +119,7 @@ pub fn effective_keys(lab: &Lab, keys: &Keys) -> Result<Keys> {
     let name = |key: &str, usual: &str| keys.get(key).and_then(Value::as_str).unwrap_or(usual).to_owned();
     let mut all = profile(&name("profile", "paper"))?;
     all.extend(keys.clone());
+    all.retain(|key, value| !(["limit", "limit_validation"].contains(&key.as_str()) && *value == "none"));
     let named = |all: &Keys, key: &str, usual: &str| all.get(key).and_then(Value::as_str).unwrap_or(usual).to_owned();
     let method = lab.find_method(&named(&all, "tuning", lab.default_method()))?.defaults();
     let optimizer = lab.optimizer_defaults(&named(&all, "optimizer", "adam"))?;

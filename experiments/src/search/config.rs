@@ -278,7 +278,8 @@ fn score(record: &RunRecord) -> f64 {
 
 /// Reads a search's keys out of an experiment's.
 pub(crate) fn search_options(keys: &Keys) -> Result<SearchOptions> {
-    let own = keys.iter().filter(|(key, _)| is_search_key(key));
+    let unlimited = |key: &str, value: &Value| key.starts_with("limit") && *value == "none";
+    let own = keys.iter().filter(|(key, value)| is_search_key(key) && !unlimited(key, value));
     // One of a list need not be written as one.
     let listed = |key: &str, value: &Value| match value {
         Value::Array(_) => value.clone(),

@@ -7,9 +7,7 @@ use adapter_core::mix;
 use super::{
     dice::Dice,
     lexicon::{CALLS, FEELINGS, LIKINGS, LURES, MARKS, NAMES, OPINIONS, PLACES, SMALL, TIMES, TOPICS},
-    makers::{
-        ASKED, Words, answer, askable, changed, ended, feeling, inferred, lure, no_answer, opinion, premise, story,
-    },
+    makers::{ASKED, Words, answer, askable, changed, consequence, ended, feeling, lure, opinion, premise, story},
     sentence::{Meaning, strings},
 };
 
@@ -24,8 +22,8 @@ pub struct Passage {
     pub belongs: bool,
 }
 
-/// Number `number` of the language's texts. In half of them the second part does not belong to the first, often by one word
-/// only: who never compares the two cannot tell.
+/// Number `number` of the language's texts. In half of them the second part does not belong to the first. Where something is
+/// said again, it differs mostly by one thing only: who never compares word by word cannot tell.
 pub fn corpus(number: u64) -> Passage {
     let mut dice = Dice::new("passage", number);
     let belongs = dice.chance(50);
@@ -68,33 +66,36 @@ fn said_again(belongs: bool, dice: &mut Dice) -> (Words, Words) {
     (ended(meaning.say(dice)), ended(again.say(dice)))
 }
 
-/// What follows.
+/// What follows, or what follows from something else.
 fn drawn_from(belongs: bool, dice: &mut Dice) -> (Words, Words) {
     let said = premise(dice);
-    let class = if belongs { 0 } else { 1 + dice.below(2) };
+    let other = if belongs { said.clone() } else { premise(dice) };
     let mut second = if dice.chance(50) { strings(&["so"]) } else { Vec::new() };
-    second.extend(inferred(class, &said, dice).say(dice));
+    second.extend(consequence(&other, dice).say(dice));
     (ended(said.say(dice)), ended(second))
 }
 
-/// A question and the sentence that answers it.
+/// A question and the sentence that answers it, or the answer to another.
 fn asked_and_told(belongs: bool, dice: &mut Dice) -> (Words, Words) {
     let (meaning, asked) = (askable(dice), *dice.pick(&ASKED));
-    let told = if belongs { meaning.clone() } else { no_answer(&meaning, asked, dice) };
+    let told = if belongs { meaning.clone() } else { askable(dice) };
     (meaning.ask(asked, dice), ended(told.say(dice)))
 }
 
-/// A question with its short answer, and the story that has it.
+/// A question with its short answer, and the story that has it, or another story.
 fn asked_of_a_story(belongs: bool, dice: &mut Dice) -> (Words, Words) {
     let told = story(dice);
     let (meaning, asked) = (dice.pick(&told), *dice.pick(&ASKED));
-    let sentences: Vec<Words> = told.iter().map(|meaning| ended(meaning.say(dice))).collect();
-    let asked_for = if belongs { meaning.clone() } else { no_answer(meaning, asked, dice) };
-    let mut first = asked_for.ask(asked, dice);
+    let say = |told: &[Meaning], dice: &mut Dice| -> Vec<Words> {
+        told.iter().map(|meaning| ended(meaning.say(dice))).collect()
+    };
+    let sentences = say(&told, dice);
+    let mut first = meaning.ask(asked, dice);
     if let Some((_, words)) = told.iter().zip(&sentences).find(|(other, _)| *other == meaning) {
         first.push(answer(meaning, asked, words));
     }
-    (ended(first), sentences.concat())
+    let second = if belongs { sentences } else { say(&story(dice), dice) };
+    (ended(first), second.concat())
 }
 
 /// A story, and a part of it in other words.

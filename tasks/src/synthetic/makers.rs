@@ -233,7 +233,7 @@ pub fn duplicates(dice: &mut Dice) -> (Words, Words, usize) {
 }
 
 /// Another meaning that does not answer the question for `asked` of `meaning`: what the question says is not so in it.
-pub fn no_answer(meaning: &Meaning, asked: Asked, dice: &mut Dice) -> Meaning {
+fn no_answer(meaning: &Meaning, asked: Asked, dice: &mut Dice) -> Meaning {
     // What is asked for is not said: something else must differ.
     let slot = match asked {
         Asked::Subject => 1 + dice.below(2),
@@ -307,7 +307,7 @@ fn denied(mut second: Meaning, dice: &mut Dice) -> Meaning {
 }
 
 /// Something said, and something else that follows from it (0), neither follows nor contradicts (1) or contradicts (2).
-pub fn inferred(class: usize, said: &Meaning, dice: &mut Dice) -> Meaning {
+fn inferred(class: usize, said: &Meaning, dice: &mut Dice) -> Meaning {
     let second = consequence(said, dice);
     match class {
         0 => second,

@@ -191,10 +191,9 @@ fn text(report: &Report, saved: Option<&Path>) -> String {
     text += &ablate::text(ablation);
     text += "\nNext: ";
     text += &match saved {
-        Some(path) => format!(
-            "`adapter-lab predict --backbone nano --adapter {}` judges other sentences;\n      ",
-            path.display()
-        ),
+        Some(path) => {
+            format!("`adapter-lab predict --adapter {} --text SENTENCE` judges another;\n      ", path.display())
+        }
         None => "`adapter-lab demo --text \"the car was not bad .\"` judges your own sentence;\n      ".to_owned(),
     };
     text + "`adapter-lab train --task file:FILE.csv --backbone NAME` trains on your own data;\n      \
