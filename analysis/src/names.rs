@@ -69,7 +69,8 @@ pub fn task_name(task: &str) -> String {
 /// What a task is called, and whose place it takes.
 pub fn task_title(task: &str) -> String {
     let place = BUILT_IN.iter().find(|(id, ..)| *id == task).map(|(_, _, of)| task_name(of));
-    place.map_or_else(|| task_name(task), |of| format!("{} ({of}’s place)", task_name(task)))
+    let of = |name: String| if name.ends_with('s') { format!("{name}’") } else { format!("{name}’s") };
+    place.map_or_else(|| task_name(task), |other| format!("{} ({} place)", task_name(task), of(other)))
 }
 
 #[cfg(test)]
@@ -81,6 +82,7 @@ mod tests {
     #[rstest]
     #[case("cola", "CoLA", "CoLA")]
     #[case("syn-acceptability", "Acceptability", "Acceptability (CoLA’s place)")]
+    #[case("syn-topic", "Topic", "Topic (20 newsgroups’ place)")]
     #[case("syn-acceptability-tuning", "Acceptability, tuning examples", "Acceptability, tuning examples")]
     #[case("file:mine.csv", "file:mine.csv", "file:mine.csv")]
     fn tasks_have_names_for_people(#[case] task: &str, #[case] name: &str, #[case] title: &str) {

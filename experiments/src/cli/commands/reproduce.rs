@@ -28,7 +28,7 @@ use crate::{
 /// Run every experiment of the paper and write the figures, the tables and the page: also what the program does without a command
 #[derive(Args, Debug)]
 pub struct ReproduceArgs {
-    /// Only these presets (see `list presets`), in this order [default: all]
+    /// Only these presets (see `list presets`), in this order [default: all, the shortest first]
     #[arg(long, value_name = "NAME,…", num_args = 1.., value_delimiter = ',')]
     preset: Vec<String>,
     /// A known name (see `list backbones`) or a folder in Hugging Face layout [default: nano at quick scale, else what each preset names]
@@ -103,6 +103,10 @@ pub fn run(args: &ReproduceArgs, session: &Session<'_>) -> Result<()> {
     let mut plans: Vec<Plan> = presets.into_iter().map(plan).collect::<Result<_>>()?;
     plans.iter().for_each(|plan| note(plan, &context));
     plans.retain(|plan| !plan.is_empty());
+    if args.preset.is_empty() {
+        // The shortest first: the page has something to show as soon as it can.
+        plans.sort_by_key(Plan::planned);
+    }
     ensure!(!plans.is_empty(), "there is nothing to run");
     if args.how.dry_run {
         let estimated = args.how.estimated(&plans, &context, session);
