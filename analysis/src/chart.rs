@@ -61,7 +61,7 @@ pub enum Key {
     Series(String, Look),
     /// A half transparent area.
     Band(String),
-    /// The ring around points whose runs learnt nothing.
+    /// The ring around points whose runs may have learnt nothing.
     Ring(String),
     /// The colours of a heat map, and of what they are.
     Colours(Colours, String),
@@ -89,7 +89,7 @@ pub struct Dot {
     pub tip: String,
     /// What stands beside it, such as a size; may be empty.
     pub label: String,
-    /// Whether its runs learnt nothing: it gets a ring.
+    /// Whether its runs may have learnt nothing: it gets a ring.
     pub ringed: bool,
 }
 
@@ -105,7 +105,7 @@ impl Dot {
         Self { range: estimate.range(), ringed: estimate.diverged > 0, ..Self::new(x, estimate.mean, tip) }
     }
 
-    /// The score of a point; a ring says that it is no better than the trivial answer, or diverged.
+    /// The score of a point; a ring says that it is not clearly better than the trivial answer, or diverged.
     pub(crate) fn of_point(x: f64, name: &str, point: &Point<'_>, measure: Measure) -> Self {
         let dot = Self::of(x, name, measure.estimate(point));
         Self { ringed: dot.ringed || standing(point, measure) == Standing::Floor, ..dot }
@@ -127,6 +127,8 @@ pub struct Series {
     pub look: Look,
     /// Whether ranges are a band instead of error bars.
     pub band: bool,
+    /// Whether it is one value for every x: a line across, whose ends are no data.
+    pub across: bool,
     /// The points, in the order of x.
     pub dots: Vec<Dot>,
 }
@@ -135,7 +137,7 @@ impl Series {
     /// Points with error bars, in any order.
     pub fn new(name: impl Into<String>, look: Look, mut dots: Vec<Dot>) -> Self {
         dots.sort_by(|a, b| a.x.total_cmp(&b.x));
-        Self { name: name.into(), look, band: false, dots }
+        Self { name: name.into(), look, band: false, across: false, dots }
     }
 }
 
@@ -301,7 +303,7 @@ impl Figure {
             Panel::Heat(_) | Panel::Diagram(_) | Panel::Gap(_) => Vec::new(),
         });
         if dots.into_iter().any(|dot| dot.ringed) {
-            keys.push(Key::Ring("no better than the trivial answer, or diverged".to_owned()));
+            keys.push(Key::Ring("not clearly better than the trivial answer, or diverged".to_owned()));
         }
         keys
     }
@@ -317,9 +319,12 @@ impl Figure {
         for panel in &self.panels {
             match panel {
                 Panel::Plot(plot) => {
-                    let all = plot.series.iter().flat_map(|series| series.dots.iter().map(move |dot| (series, dot)));
+                    let all = plot.series.iter().flat_map(|series| {
+                        let shown = if series.across { 1 } else { series.dots.len() };
+                        series.dots.iter().take(shown).map(move |dot| (series, dot))
+                    });
                     rows.extend(all.map(|(series, dot)| {
-                        let x = Cell::text(exact(dot.x));
+                        let x = if series.across { Cell::Empty } else { Cell::text(exact(dot.x)) };
                         of_dot(&plot.title, &series.name, x, dot)
                     }));
                 }
@@ -358,6 +363,7 @@ impl Panel {
                     let at = |dot: &Dot| format!("{} at {}", score(dot.y), compact(dot.x));
                     let name = if series.name.is_empty() { "values" } else { &series.name };
                     Some(match series.dots.len() {
+                        _ if series.across => format!("{name} {} throughout", score(first.y)),
                         1 => format!("{name} {}", at(first)),
                         all => format!("{name} from {} to {} in {all} points", at(first), at(last)),
                     })
@@ -670,7 +676,7 @@ impl Heat {
         }
         if self.diagonal {
             for number in 0..self.columns.len().min(self.rows.len()) {
-                svg.rect(corner(number, number), cell, "none", (INK, 1.8));
+                svg.rect(corner(number, number), cell, "none", ("black", 1.8));
             }
         }
         for (column, name) in self.columns.iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use crate::{
     Examples, ExperimentRecord, Store,
-    chart::Figure,
+    chart::{Figure, Panel},
     figures,
     names::task_name,
     own, paper, search_tables,
@@ -28,6 +28,12 @@ impl Shown {
             Shown::Figure(figure) => figure.has_data(),
             Shown::Table(table) => !table.rows.is_empty(),
         }
+    }
+
+    /// Whether it is a figure with values of runs, that could have error bars.
+    fn has_values(&self) -> bool {
+        let valued = |panel: &Panel| matches!(panel, Panel::Plot(_) | Panel::Rows(_) | Panel::Heat(_));
+        matches!(self, Shown::Figure(figure) if figure.panels.iter().any(valued))
     }
 
     /// Adds a sentence to the caption; it has no full stop.
@@ -100,7 +106,7 @@ fn seeds(runs: &[&Run]) -> Option<String> {
         grouped_runs(runs.iter().copied(), configuration, Ord::cmp).iter().map(|(_, runs)| runs.len()).collect();
     numbers.sort_unstable();
     let said = match (*numbers.first()?, *numbers.last()?) {
-        (1, 1) => "One seed, so there are no error bars".to_owned(),
+        (1, 1) => "One seed: there are no error bars".to_owned(),
         (least, most) if least == most => format!("{most} seeds of each configuration"),
         (least, most) => format!("{least} to {most} seeds of each configuration"),
     };
@@ -255,7 +261,8 @@ impl Exhibit {
             let overridden = record.overridden();
             let changed = overridden.clone().map(|how| format!("Run {how}"));
             let theirs = paper::says(&self.name).filter(|_| self.preset).and_then(|said| said.beside(&runs));
-            let notes = [seeds(&runs), theirs, examples(&runs), diverged(&runs), changed, made_by(record)];
+            let seeds = seeds(&runs).filter(|_| shown.has_values());
+            let notes = [seeds, theirs, examples(&runs), diverged(&runs), changed, made_by(record)];
             notes.iter().flatten().for_each(|note| shown.note(note));
             if let Some(how) = overridden {
                 shown.call(&how);

@@ -311,6 +311,11 @@ pub(crate) fn headline(store: &Store) -> Option<String> {
     ))
 }
 
+/// The tasks of Table 1 that its verdict compares.
+pub(crate) fn compared_tasks<'a>(runs: &[&'a Run]) -> Vec<&'a str> {
+    compare_with_full(runs, Some(thresholds::FEW.limit)).1
+}
+
 /// Full fine-tuning and adapters over the same tasks.
 struct Compared {
     tasks: usize,
@@ -324,7 +329,7 @@ struct Compared {
 }
 
 fn close_to_full(runs: &[&Run], most: Option<f64>) -> Evidence {
-    let (compared, mut evidence, values) = compare_with_full(runs, most);
+    let (compared, _, mut evidence, values) = compare_with_full(runs, most);
     if let Some(Compared { tasks, full, adapters, share, part }) = compared {
         evidence.said.push(format!(
             "Over {tasks} tasks adapters average {adapters:.1}, full fine-tuning {full:.1}: {part:.0} % of what it gains over the \
@@ -335,9 +340,12 @@ fn close_to_full(runs: &[&Run], most: Option<f64>) -> Evidence {
     evidence
 }
 
-/// The comparison, what was left out of it, and the differences of every task's seeds.
-fn compare_with_full(runs: &[&Run], most: Option<f64>) -> (Option<Compared>, Evidence, Vec<Vec<f64>>) {
-    let mut evidence = Evidence::default();
+/// The comparison, its tasks, what was left out of it, and the differences of every task's seeds.
+fn compare_with_full<'a>(
+    runs: &[&'a Run],
+    most: Option<f64>,
+) -> (Option<Compared>, Vec<&'a str>, Evidence, Vec<Vec<f64>>) {
+    let (mut evidence, mut compared_tasks) = (Evidence::default(), Vec::new());
     let (mut values, mut full_scores, mut scores, mut shares, mut parts) = (vec![], vec![], vec![], vec![], vec![]);
     for task in tasks(runs) {
         let points = by_method(runs, task);
@@ -369,6 +377,7 @@ fn compare_with_full(runs: &[&Run], most: Option<f64>) -> (Option<Compared>, Evi
             parts.push(100.0 * (small - 100.0 * trivial) / (whole - 100.0 * trivial));
         }
         shares.push(100.0 * adapters.seeds[0].trained_share());
+        compared_tasks.push(task);
         values.push(own);
     }
     let tasks = values.len();
@@ -376,7 +385,7 @@ fn compare_with_full(runs: &[&Run], most: Option<f64>) -> (Option<Compared>, Evi
         let (full, adapters) = (mean(full_scores)?, mean(scores)?);
         Some(Compared { tasks, full, adapters, share: mean(shares)?, part: mean(parts)? })
     })();
-    (compared, evidence, values)
+    (compared, compared_tasks, evidence, values)
 }
 
 fn beats_search(runs: &[&Run], searched: &[&Run]) -> Evidence {

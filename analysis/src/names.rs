@@ -45,7 +45,7 @@ const BUILT_IN: [(&str, &str, &str); 16] = [
     ("syn-entailment", "Entailment", "rte"),
     ("syn-topic", "Topic", "20-newsgroups"),
     ("syn-spam", "Spam", "sms-spam"),
-    ("syn-emotion", "Emotion", "emotion"),
+    ("syn-emotion", "Feelings", "emotion"),
     ("syn-complaint", "Complaint", "customer-complaints"),
     ("syn-stance", "Stance", "progressive-stance"),
     ("syn-mood", "Mood", "primary-emotions"),

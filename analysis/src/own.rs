@@ -13,6 +13,7 @@ use crate::{
     names::{task_name, task_title},
     select::{Point, grouped, tasks},
     setup::{Run, said, written},
+    standing::Measure,
     table::{Cell, Table},
     tables::{metric_note, remembered},
 };
@@ -20,11 +21,26 @@ use crate::{
 /// The key that names the method.
 const TUNING: &str = "tuning";
 
+/// Names that the page has given to its own parts.
+const PAGE_IDS: [&str; 11] = [
+    "results",
+    "own",
+    "findings",
+    "figures",
+    "not-run",
+    "runs",
+    "run-filter",
+    "run-count",
+    "run-table",
+    "run-details",
+    "run-data",
+];
+
 /// Figures and tables of the experiments that none of `exhibits` claims, named after them.
 pub fn exhibits(store: &Store, exhibits: &[Exhibit]) -> Vec<Exhibit> {
     // Parts of the page have names too, and some file systems do not tell large letters from small ones.
     let mut taken: BTreeSet<String> = exhibits.iter().map(|exhibit| exhibit.name().to_lowercase()).collect();
-    taken.extend(["findings", "not-run", "runs", "thresholds"].map(str::to_owned));
+    taken.extend(PAGE_IDS.map(str::to_owned));
     let mut own = Vec::new();
     for (file, record) in &store.experiments {
         if exhibits.iter().any(|exhibit| exhibit.claims(record)) {
@@ -287,7 +303,7 @@ fn lines(swept: &Swept<'_>, x: X<'_>) -> Drawn {
         let (low, high) = places.fold((f64::MAX, f64::MIN), |(low, high), at| (low.min(at), high.max(at)));
         for ((name, runs), look) in all.iter().zip(&looks) {
             let own: Vec<&Run> = runs.iter().copied().filter(|run| run.task == task).collect();
-            let mut dots = Vec::new();
+            let (mut dots, mut across) = (Vec::new(), false);
             for runs in swept.combinations(&own) {
                 let (first, Some(point)) = (runs[0], Point::of(runs)) else { continue };
                 if let Some(value) = x.of(first) {
@@ -295,12 +311,13 @@ fn lines(swept: &Swept<'_>, x: X<'_>) -> Drawn {
                     if x == X::Trained {
                         tip += &format!(", {} trained", count(value));
                     }
-                    dots.push(Dot::of(value, &tip, point.validation()));
+                    dots.push(Dot::of_point(value, &tip, &point, Measure::Own));
                 } else if low <= high {
                     dots.extend([low, high].map(|at| Dot { range: None, ..Dot::of(at, name, point.validation()) }));
+                    across = true;
                 }
             }
-            series.push(Series::new(name, look.clone(), dots));
+            series.push(Series { across, ..Series::new(name, look.clone(), dots) });
         }
         let axis = match x {
             X::Trained => AxisSpec::parameters(),
@@ -358,7 +375,8 @@ fn rows(swept: &Swept<'_>) -> Drawn {
     let all = tasks(&swept.runs);
     let look = Look { joined: false, ..Look::nth(0) };
     let row = |name: &str, runs: &[&Run]| {
-        Some((name.to_owned(), look.clone(), Dot::of(0.0, name, Point::of(runs.iter().copied())?.validation())))
+        let point = Point::of(runs.iter().copied())?;
+        Some((name.to_owned(), look.clone(), Dot::of_point(0.0, name, &point, Measure::Own)))
     };
     if !swept.methods && swept.keys.is_empty() {
         let own = |task: &str| swept.runs.iter().copied().filter(|run| run.task == task).collect::<Vec<_>>();

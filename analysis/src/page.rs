@@ -16,7 +16,7 @@ use crate::{
     findings::{Finding, headline},
     folder::{ABLATION, EXPERIMENTS, RECORD},
     made::Made,
-    names::task_name,
+    names::{task_name, task_title},
     setup::Run,
     table::{Cell, Table},
     thresholds::{Threshold, rule, thresholds},
@@ -43,6 +43,8 @@ pub struct Page<'a> {
 
 /// Figures that tell the paper's story at a glance, the best first.
 const HEROES: [&str; 3] = ["fig1", "fig4", "fig5"];
+/// The same on the paper's own network, where Fig. 4 has the paper's points.
+const BERT_HEROES: [&str; 3] = ["fig4", "fig1", "fig5"];
 
 #[derive(Template)]
 #[template(path = "report.html")]
@@ -91,7 +93,7 @@ struct SectionHtml<'a> {
     table: Option<String>,
     files: Vec<FileHtml>,
     findings: Vec<FindingHtml<'a>>,
-    behind: Option<BehindHtml<'a>>,
+    behind: Vec<BehindHtml<'a>>,
 }
 
 struct FigureHtml {
@@ -139,6 +141,8 @@ struct RunHtml {
     ablation: Option<Document>,
     experiments: String,
     task: String,
+    /// What it is found by.
+    words: String,
     summary: String,
     diverged: bool,
     seed: u64,
@@ -158,7 +162,8 @@ struct Document {
 impl Page<'_> {
     /// The whole document.
     pub fn html(&self) -> askama::Result<String> {
-        let hero = HEROES.iter().find_map(|name| {
+        let is_bert = self.store.preset_runs("fig4").iter().all(|run| run.backbone.starts_with("bert-base"));
+        let hero = if is_bert { BERT_HEROES } else { HEROES }.iter().find_map(|name| {
             let has_data = |(exhibit, shown): &&Part<'_>| exhibit.name() == *name && shown.is_some();
             self.exhibits.iter().find(has_data).copied()
         });
@@ -250,8 +255,9 @@ impl Page<'_> {
         );
         let mut second = vec![match (failed, diverged) {
             (0, 0) => "No run failed or diverged".to_owned(),
+            (failed, 0) => format!("{} failed", plural(failed, "run")),
             (failed, diverged) => {
-                format!("{} failed, {diverged} diverged (they count as the trivial answer)", plural(failed, "run"))
+                format!("{} failed, {diverged} diverged and count as the trivial answer", plural(failed, "run"))
             }
         }];
         let device = distinct(&mut devices.into_iter());
@@ -293,16 +299,18 @@ impl Page<'_> {
 
     /// What exhibits show, one section for each that has anything to show.
     fn sections(&self, parts: &[Part<'_>]) -> askama::Result<Vec<String>> {
+        let is_shown = |name: &str| self.exhibits.iter().any(|(of, shown)| of.name() == name && shown.is_some());
         let mut sections = Vec::new();
-        for &(exhibit, shown) in parts.iter().filter(|(exhibit, _)| exhibit.behind().is_none()) {
+        // What stands behind nothing that is shown stands for itself.
+        for &(exhibit, shown) in parts.iter().filter(|(exhibit, _)| !exhibit.behind().is_some_and(is_shown)) {
             let Some(shown) = shown else { continue };
-            let behind = self.exhibits.iter().find(|(other, _)| other.behind() == Some(exhibit.name()));
-            let behind = match behind {
-                Some((other, Some(more))) => {
-                    Some(BehindHtml { title: other.short(), section: self.section(other, more, None)?.render()? })
+            let mut behind = Vec::new();
+            for (other, more) in self.exhibits.iter().filter(|(other, _)| other.behind() == Some(exhibit.name())) {
+                if let Some(more) = more {
+                    let section = self.section(other, more, Vec::new())?.render()?;
+                    behind.push(BehindHtml { title: other.short(), section });
                 }
-                _ => None,
-            };
+            }
             sections.push(self.section(exhibit, shown, behind)?.render()?);
         }
         Ok(sections)
@@ -312,7 +320,7 @@ impl Page<'_> {
         &'s self,
         exhibit: &'s Exhibit,
         shown: &'s Shown,
-        behind: Option<BehindHtml<'s>>,
+        behind: Vec<BehindHtml<'s>>,
     ) -> askama::Result<SectionHtml<'s>> {
         let name = exhibit.name();
         let own = self.findings.iter().filter(|finding| finding.shown_in.contains(&name));
@@ -393,12 +401,15 @@ impl Page<'_> {
         let of = self.store.experiments().filter(|record| record.runs.iter().any(|known| known == id));
         let score = |score: Option<f64>| score.map_or("—".to_owned(), |score| format!("{:.1}", 100.0 * score));
         let ablated = self.store.ablations.contains_key(id);
+        let experiments = of.map(|record| record.name.as_str()).collect::<Vec<_>>().join(", ");
+        let (task, summary) = (task_title(&run.task), run.summary());
         RunHtml {
+            words: format!("{id} {experiments} {} {task} {summary}", run.task).to_lowercase(),
             record: self.document(&format!("{}/{RECORD}", encode(id)), id),
             ablation: ablated.then(|| self.document(&format!("{}/{ABLATION}", encode(id)), "ablation")),
-            experiments: of.map(|record| record.name.as_str()).collect::<Vec<_>>().join(", "),
+            experiments,
             task: task_name(&run.task),
-            summary: run.summary(),
+            summary,
             diverged: run.is_diverged(),
             seed: run.seed,
             trained: run.trained(),

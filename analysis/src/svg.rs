@@ -319,6 +319,12 @@ mod tests {
     }
 
     #[test]
+    fn a_dark_page_can_replace_every_colour_of_a_series() {
+        let known = |colour: &str| THEME.iter().any(|(replaced, _)| *replaced == colour);
+        assert!(crate::chart::PALETTE.into_iter().all(known));
+    }
+
+    #[test]
     fn a_long_text_is_shortened_to_its_width() {
         let text = "a name that is much too long for the space that there is";
         let short = fit(text, 12.0, false, 100.0);

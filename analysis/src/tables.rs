@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::{
     MethodRecord, Store, StreamRecord,
     axis::{count, metric_name},
+    findings,
     names::task_name,
     paper, search_tables,
     select::{Estimate, Point, best_point, by_method, mean, tasks},
@@ -240,9 +241,12 @@ pub(crate) fn table1(store: &Store) -> Option<Table> {
         }
     }
     let (clear, marked) = weighable(&runs);
-    let compared: Vec<&str> = shared.iter().copied().filter(|task| clear.contains(task)).collect();
-    let of_tasks = |tasks: &[&str]| columns.iter().filter(|column| tasks.contains(&column.task)).collect::<Vec<_>>();
-    let (all, weighed) = (of_tasks(&shared), of_tasks(&compared));
+    // The tasks that the verdict compares: the row that it judges has the same numbers.
+    let judged = findings::compared_tasks(&runs);
+    let compared: Vec<&str> = shared.iter().copied().filter(|task| judged.contains(task)).collect();
+    let all: Vec<&Column<'_>> = columns.iter().filter(|column| shared.contains(&column.task)).collect();
+    let weighed: Vec<&Column<'_>> =
+        columns.iter().filter(|column| compared.contains(&column.task) && column.extra.is_none()).collect();
 
     let mut head: Vec<String> = ["method", "total ×", "trained %", "mean"].map(str::to_owned).to_vec();
     let some_only = !compared.is_empty() && compared.len() < shared.len();
@@ -252,9 +256,10 @@ pub(crate) fn table1(store: &Store) -> Option<Table> {
     let mut lines: Vec<Vec<Cell>> = Vec::new();
     for row in &rows {
         let own = row.runs(&shared).unwrap_or_default();
-        let shares = compared.iter().filter_map(|task| row.share(task, &rows[0]));
+        let shares = shared.iter().filter(|task| clear.contains(*task)).filter_map(|task| row.share(task, &rows[0]));
+        let trained = if some_only { row.runs(&compared).unwrap_or_default() } else { own.clone() };
         let mut line = vec![Cell::text(&row.called)];
-        line.extend([Cell::number(total(&own), 2), Cell::number(trained_percent(&own), 2)]);
+        line.extend([Cell::number(total(&own), 2), Cell::number(trained_percent(&trained), 2)]);
         line.push(Cell::number(row.mean(&all), 1));
         line.extend(some_only.then(|| Cell::number(row.mean(&weighed), 1)));
         line.push(Cell::number(mean(shares.collect::<Vec<_>>()).filter(|_| !own.is_empty()), 0));
@@ -263,11 +268,14 @@ pub(crate) fn table1(store: &Store) -> Option<Table> {
     }
     let mut notes = vec![
         format!(
-            "Validation scores. {SELECTED}; a size is chosen likewise, among those that train at most {} % of the parameters.              Best run: the best of all configurations, sizes and seeds, chosen on the scores that are shown, as in the paper.",
+            "Validation scores. {SELECTED}; a size is chosen likewise, among those that train at most {} % of the parameters. \
+             Best run: the best of all configurations, sizes and seeds, chosen on the scores that are shown, as in the paper.",
             FEW.limit
         ),
         format!(
-            "Trained %: of the backbone's parameters, mean over the tasks. Total ×: backbones that all tasks need together.              Totals and means are over {} tasks. {SHARE}",
+            "Trained %: of the backbone's parameters, mean over the {}. Total ×: backbones that all tasks need together. \
+             Totals and the mean are over {} tasks. {SHARE}",
+            if some_only { "tasks that the verdict compares" } else { "tasks" },
             shared.len()
         ),
     ];

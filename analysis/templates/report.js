@@ -47,8 +47,7 @@
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
     for (const row of rows) {
-      const text = row.textContent.toLowerCase();
-      row.hidden = !words.every((word) => text.includes(word));
+      row.hidden = !words.every((word) => row.dataset.words.includes(word));
       if (!row.hidden) shown += 1;
     }
     counted.textContent = words.length ? `${shown} of ${rows.length}` : "";

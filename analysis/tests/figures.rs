@@ -127,7 +127,7 @@ fn fig6_shows_the_mean_change_of_every_span_and_nothing_below_the_diagonal() {
     }
     let (marks, texts) = read(&folder, "fig6-spans");
     assert_eq!(marks.len(), 6);
-    assert!(marks.contains(&"layers 0 to 2 removed: accuracy −20.0 % of itself, 2 seeds".to_owned()), "{marks:?}");
+    assert!(marks.contains(&"layers 0 to 2 removed: accuracy −20.0 % (relative), 2 seeds".to_owned()), "{marks:?}");
     assert_eq!(texts.iter().filter(|text| *text == "−20").count(), 3);
     assert_eq!(texts.iter().filter(|text| *text == "−1.0").count(), 3);
 }

@@ -381,6 +381,17 @@ fn own_experiments_come_first_and_their_runs_under_their_names() {
 }
 
 #[test]
+fn no_name_of_an_experiment_takes_a_place_of_the_page() {
+    let mut folder = Folder::new();
+    for name in ["run", "own", "figures", "results", "findings", "runs"] {
+        folder.add(name, [Spec::adapters("a", 64, 0.8)]);
+    }
+    let page = fs::read_to_string(report(&folder).page).unwrap();
+    let ids: Vec<&str> = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{ids:?}");
+}
+
+#[test]
 fn an_own_experiment_never_takes_the_place_of_a_preset() {
     let mut folder = Folder::with("fig4", [Spec::adapters("a", 64, 0.8)]);
     // The same name, from a file of the user's.

@@ -111,7 +111,7 @@ fn one_run_of_no_experiment_is_listed() {
     let written = report(&folder);
     assert_eq!((written.0.runs, written.0.gaps.len()), (1, 17));
     let page = check_files(&written);
-    assert!(page.contains("All 1 runs") && page.contains("81.2"));
+    assert!(page.contains("Every run (1)") && page.contains("81.2"));
 }
 
 #[rstest]
@@ -285,7 +285,7 @@ fn a_run_that_diverged_is_marked_wherever_it_is_shown() {
     assert!(page.contains("adapters 8, 354k trained: 50.0 (1 of 1 seed diverged), 1 seed"));
     assert!(page.contains("2 of 4 runs diverged: each counts as the trivial answer"));
     assert_eq!(page.matches(", diverged</td>").count(), 2, "the table of runs");
-    assert!(page.contains("2 diverged (they count as the trivial answer)"));
+    assert!(page.contains("2 diverged and count as the trivial answer"));
 }
 
 #[rstest]

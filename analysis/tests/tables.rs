@@ -4,7 +4,7 @@ mod generated;
 
 use std::{collections::BTreeMap, fs};
 
-use analysis::{paper_exhibits, write_report};
+use analysis::{Store, findings, paper_exhibits, write_report};
 use generated::{BACKBONE, Folder, Spec};
 use serde_json::json;
 
@@ -176,6 +176,30 @@ fn tasks_at_floor_or_ceiling_are_marked_and_left_out_of_shares() {
             assert!(text.contains(part), "{text}");
         }
     }
+}
+
+/// The headline, the verdict and the row that it judges say the same numbers, also where a task is left out.
+#[test]
+fn the_row_that_a_verdict_judges_is_the_row_that_is_shown() {
+    let of = |task, full, adapters, share: usize| {
+        let specs =
+            [Spec::tuned(task, "full", full), Spec::adapters(task, 16, adapters).trained(BACKBONE / 1000 * share)];
+        specs.into_iter().flat_map(|spec| spec.trivial(0.5).seeds(0.01))
+    };
+    let all = of("a", 0.8, 0.78, 20).chain(of("b", 0.9, 0.85, 40)).chain(of("hard", 0.5, 0.5, 90));
+    let folder = Folder::with("table1", all);
+    let rows = csv(&folder, "table1");
+    assert_eq!(rows[0][2..5], ["trained %", "mean", "mean of the 2 compared"]);
+    let number = |row: usize, column: usize| format!("{:.1}", rows[row][column].parse::<f64>().unwrap());
+    let (full, adapters, trained) = (number(1, 4), number(2, 4), number(2, 2));
+    let found = findings(&Store::read(&folder.path).unwrap());
+    let close = found.iter().find(|finding| finding.name == "Adapters come close to full fine-tuning").unwrap();
+    let said = format!("adapters average {adapters}, full fine-tuning {full}");
+    assert!(close.shows.contains(&said) && close.shows.contains(&format!("train {trained} %")), "{}", close.shows);
+    let page = fs::read_to_string(folder.path.join("../out/report.html")).unwrap();
+    let headline =
+        format!("Adapters that train {trained} % of the parameters for each task score {adapters} over 2 tasks");
+    assert!(page.contains(&headline) && page.contains(&format!("full fine-tuning scores {full}.")), "{headline}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The binary as a user meets it.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::{Command, Output},
@@ -400,6 +401,21 @@ fn a_saved_file_is_refused_on_another_backbone_and_without_anything_to_do() {
     assert!(error(&eval).contains("was trained on the backbone"), "it is not in the cache");
     assert!(error(&["eval", "--task", "colla", "--adapter", &file]).contains("did you mean `cola`?"));
     assert!(error(&["predict", "--adapter", "/no/such/file", "--text", "a"]).contains("No such file"));
+}
+
+/// `analysis` knows tasks by their identifiers alone: its names must be those of all tasks.
+#[test]
+fn every_task_has_a_name_of_its_own_for_people() {
+    let tasks = experiments::Lab::paper().tasks;
+    let names: BTreeSet<String> = tasks.iter().map(|task| analysis::task_name(&task.name)).collect();
+    // MNLI-mm and GLUE's diagnostic set have names that are no identifiers either.
+    assert_eq!(names.len(), tasks.iter().count(), "{names:?}");
+    for task in tasks.suite("synthetic") {
+        let place = analysis::task_name(task.stands_for.as_ref().unwrap());
+        let title = analysis::task_title(&task.name);
+        assert!(title.contains(&format!("({place}’")), "{title}: {place}");
+        assert!(analysis::task_name(&format!("{}-tuning", task.name)).ends_with(", tuning examples"));
+    }
 }
 
 #[test]

@@ -80,7 +80,7 @@ pub(crate) fn removed(title: &str, ablations: &[(&Run, &AblationRecord)]) -> Opt
         let cell = |(&(first, last), &change): (&(usize, usize), &f64)| {
             let which = if first == last { format!("layer {first}") } else { format!("layers {first} to {last}") };
             let (metric, change_text) = (metric_name(spans.metric), signed(change));
-            let tip = format!("{which} removed: {metric} {change_text} % of itself, {}", seeds(spans.seeds));
+            let tip = format!("{which} removed: {metric} {change_text} % (relative), {}", seeds(spans.seeds));
             HeatCell { column: last, row: first, value: change, tip }
         };
         let layers: Vec<String> = (0..spans.layers).map(|layer| layer.to_string()).collect();

@@ -1,22 +1,35 @@
 //! How a report came about: what its foot says.
 
-use std::{env, fs, thread, time::SystemTime};
+use std::{env, fs, path::PathBuf, thread, time::SystemTime};
 
 use analysis::Made;
 
 /// This program, on this machine, now.
 pub fn made() -> Made {
-    let arguments: Vec<String> = env::args().skip(1).collect();
+    let mut arguments = env::args();
+    let name =
+        arguments.next().map(PathBuf::from).and_then(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));
+    let name = name.unwrap_or_else(|| "adapter-lab".to_owned());
     Made {
         at: Some(SystemTime::now()),
-        command: ["adapter-lab".to_owned()].into_iter().chain(arguments).collect::<Vec<_>>().join(" "),
+        command: std::iter::once(name).chain(arguments).map(quoted).collect::<Vec<_>>().join(" "),
         program: program(),
         machine: machine(),
     }
 }
 
+/// An argument as a shell takes it.
+fn quoted(argument: String) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
+    if !argument.is_empty() && argument.chars().all(plain) {
+        argument
+    } else {
+        format!("'{}'", argument.replace('\'', "'\\''"))
+    }
+}
+
 /// The version, and the commit where it is known.
-pub fn program() -> String {
+fn program() -> String {
     let version = concat!("adapter-lab ", env!("CARGO_PKG_VERSION"));
     option_env!("BUILD_COMMIT").map_or(version.to_owned(), |commit| format!("{version} (commit {commit})"))
 }

@@ -1,11 +1,10 @@
 //! How far a run is, for whoever watches.
 
 use std::{
+    collections::VecDeque,
     io::{self, IsTerminal, Write},
     time::{Duration, Instant},
 };
-
-use std::collections::VecDeque;
 
 use analysis::{Evaluation, RunRecord, Status};
 use anyhow::{Context, Result, bail};
@@ -142,60 +141,85 @@ impl Watch for Notes {
 pub struct SweepProgress {
     quiet: bool,
     pace: Pace,
+    count: Count,
     /// The experiment under way.
     experiment: String,
-    /// Runs of this experiment that were finished before.
+}
+
+/// How many runs are over.
+#[derive(Default)]
+struct Count {
+    /// Runs of the experiment under way that were finished before.
     before: usize,
-    /// Runs that were trained, and all that are to be, of several experiments.
+    /// Of several experiments: runs that were trained, and all that are to be.
     all: Option<(usize, usize)>,
+    /// Whether what was finished before is among these: nobody knows a search's trials beforehand.
+    holds_finished: bool,
+}
+
+impl Count {
+    /// Counts a run that is over; `None` if it was so before, else how many are over and how many there are.
+    fn over(&mut self, ended: &Ended<'_>) -> Option<(usize, usize)> {
+        if ended.before {
+            self.before += 1;
+            if let (Some((done, of)), true) = (&mut self.all, self.holds_finished) {
+                *of = of.saturating_sub(1).max(*done);
+            }
+            return None;
+        }
+        let Some((done, of)) = &mut self.all else { return Some((ended.done, ended.of)) };
+        *done += 1;
+        *of = (*of).max(*done);
+        Some((*done, *of))
+    }
 }
 
 impl SweepProgress {
     /// Shows nothing but failures if `quiet`.
     pub fn new(quiet: bool) -> Self {
-        Self { quiet, pace: Pace::default(), experiment: String::new(), before: 0, all: None }
+        Self { quiet, pace: Pace::default(), count: Count::default(), experiment: String::new() }
     }
 
     /// Counts towards so many runs of several experiments.
-    pub fn of_all(self, runs: usize) -> Self {
-        Self { all: Some((0, runs)), ..self }
+    pub fn of_all(mut self, runs: usize) -> Self {
+        self.count.all = Some((0, runs));
+        self
     }
 
-    /// How many runs of the last experiment were finished before.
-    pub fn before(&self) -> usize {
-        self.before
+    /// Says whether runs that turn out to be finished were counted.
+    pub fn holds_finished(&mut self, counted: bool) {
+        self.count.holds_finished = counted;
+    }
+
+    /// How many runs of the last experiment were finished before, as a part of a sentence.
+    pub fn before(&self) -> String {
+        match self.count.before {
+            0 => String::new(),
+            1 => " (1 run was there)".to_owned(),
+            runs => format!(" ({runs} runs were there)"),
+        }
     }
 }
 
 impl SweepWatch for SweepProgress {
     fn run(&mut self, label: &str) -> Box<dyn Watch> {
-        Box::new(if self.quiet { Progress::Quiet } else { Progress::line(label) })
+        Box::new(if self.quiet { Progress::Quiet } else { Progress::line(&format!("{label}  ")) })
     }
 
     fn experiment(&mut self, name: &str) {
-        (self.experiment, self.before) = (name.to_owned(), 0);
+        (self.experiment, self.count.before) = (format!("{name}  "), 0);
     }
 
-    fn ended(&mut self, Ended { done, of, label, result, before }: Ended<'_>) {
-        if before {
-            self.before += 1;
-            return;
-        }
-        let (done, of) = match &mut self.all {
-            Some((done, of)) => {
-                *done += 1;
-                // A search may need fewer trials than were counted, and a run that failed is counted again.
-                (*done, (*of).max(*done))
-            }
-            None => (done, of),
-        };
+    fn ended(&mut self, ended: Ended<'_>) {
+        let Some((done, of)) = self.count.over(&ended) else { return };
         let left = self.pace.left(of - done);
+        let Ended { label, result, .. } = ended;
         let text = match result {
             Ok(_) if self.quiet => return,
             Ok(record) => format!("{}: {label}", score(record)),
             Err(error) => format!("failed: {label}: {error}"),
         };
-        let line = format!("[{done}/{of}{left}] {}  {text}", self.experiment);
+        let line = format!("[{done}/{of}{left}] {}{text}", self.experiment);
         // What failed is said in full.
         let line = if result.is_ok() { fitted(&line) } else { line };
         let _ = writeln!(io::stderr(), "{line}");
@@ -259,6 +283,7 @@ impl Watch for ProgressLine {
             "{}step {step}/{of}  loss {loss:.4}  rate {rate:.2e}  {tokens_per_second:.0} tokens/s  {left:.0} s left",
             self.label
         );
+        let line = if self.on_terminal { fitted(&line) } else { line };
         let (before, after) = if self.on_terminal { ("\r\x1b[K", "") } else { ("", "\n") };
         // Progress that nobody can read is no reason to stop.
         let _ = write!(io::stderr(), "{before}{line}{after}").and_then(|()| io::stderr().flush());
@@ -275,7 +300,7 @@ impl Drop for ProgressLine {
     }
 }
 
-/// When the last runs ended: a few, because those that were finished before take no time.
+/// When the last runs ended: a few, because runs of different experiments take different times.
 #[derive(Default)]
 struct Pace(VecDeque<Instant>);
 
@@ -304,4 +329,39 @@ fn score(record: &RunRecord) -> String {
     let kept = kept_evaluation(record).map(|kept| format!("{} {:.4}", kept.metric, kept.validation[&kept.metric]));
     let text = kept.filter(|_| record.status == Status::Finished).unwrap_or_else(|| "diverged".to_owned());
     format!("{text} ({:.0} s)", record.measured.training_seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(done: usize, before: bool) -> Ended<'static> {
+        Ended { done, of: 9, label: "a run", result: Err("it failed"), before }
+    }
+
+    #[test]
+    fn one_experiment_counts_as_it_is_told() {
+        let mut count = Count::default();
+        assert_eq!(
+            [false, true, false].map(|before| count.over(&ended(5, before))),
+            [Some((5, 9)), None, Some((5, 9))]
+        );
+        assert_eq!(count.before, 1);
+    }
+
+    #[test]
+    fn several_experiments_count_what_is_trained_and_end_where_they_said() {
+        let mut count = Count { all: Some((0, 3)), ..Count::default() };
+        let counted = [false, true, false, false].map(|before| count.over(&ended(1, before)));
+        assert_eq!(counted, [Some((1, 3)), None, Some((2, 3)), Some((3, 3))]);
+        // More than was counted: the whole grows with it.
+        assert_eq!(count.over(&ended(1, false)), Some((4, 4)));
+    }
+
+    #[test]
+    fn trials_that_were_there_are_taken_off_the_whole() {
+        let mut count = Count { all: Some((2, 6)), holds_finished: true, ..Count::default() };
+        let counted = [true, true, false, false].map(|before| count.over(&ended(1, before)));
+        assert_eq!(counted, [None, None, Some((3, 4)), Some((4, 4))]);
+    }
 }

@@ -38,7 +38,11 @@ pub const RUN_KEYS: &[Key] = &[
     Key::new("seed", "SEED", "Decides initial values, order and dropout"),
     Key::new("limit", "N", "Keep so many training examples, the same for every seed; `none` keeps all"),
     Key::new("limit_seed", "SEED", "Decides which examples a limit keeps"),
-    Key::new("limit_validation", "N", "Keep so many validation examples, for a quick look; scores are then marked"),
+    Key::new(
+        "limit_validation",
+        "N",
+        "Keep so many validation examples, for a quick look; scores are then marked. `none` keeps all",
+    ),
     Key::new("head", "NAME", "What the head reads: cls or pooler; question answering always reads tokens"),
     Key::new("head_dropout", "P", "Dropout in front of the head"),
     Key::new("optimizer", "NAME", "The optimiser"),
@@ -235,6 +239,11 @@ impl<'a> Layers<'a> {
             None => bail!("{place}: unknown key `{key}`; known are {}", known.join(", ")),
         }
     }
+}
+
+/// Whether a key takes a limit away that a lower layer has set.
+pub(crate) fn is_no_limit(key: &str, value: &Value) -> bool {
+    ["limit", "limit_validation"].contains(&key) && *value == "none"
 }
 
 /// All layers as one, the lowest first.

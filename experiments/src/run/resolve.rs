@@ -7,7 +7,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use tasks::{TaskKind, WindowConfig, nearest};
 
-use super::{FileOptions, Layers, RunConfig, is_own_data, keys::FILE_KEYS};
+use super::{FileOptions, Layers, RunConfig, is_no_limit, is_own_data, keys::FILE_KEYS};
 use crate::{
     lab::{Keys, Lab},
     train::TrainConfig,
@@ -119,7 +119,7 @@ pub fn effective_keys(lab: &Lab, keys: &Keys) -> Result<Keys> {
     let name = |key: &str, usual: &str| keys.get(key).and_then(Value::as_str).unwrap_or(usual).to_owned();
     let mut all = profile(&name("profile", "paper"))?;
     all.extend(keys.clone());
-    all.retain(|key, value| !(["limit", "limit_validation"].contains(&key.as_str()) && *value == "none"));
+    all.retain(|key, value| !is_no_limit(key, value));
     let named = |all: &Keys, key: &str, usual: &str| all.get(key).and_then(Value::as_str).unwrap_or(usual).to_owned();
     let method = lab.find_method(&named(&all, "tuning", lab.default_method()))?.defaults();
     let optimizer = lab.optimizer_defaults(&named(&all, "optimizer", "adam"))?;
@@ -284,6 +284,9 @@ mod tests {
 
     #[test]
     fn a_configuration_is_read_as_it_is_written() {
+        let unlimited = run(json!({"limit": "none", "limit_validation": "none"})).unwrap();
+        assert_eq!((unlimited.limit, unlimited.limit_validation), (None, None));
+        assert!(run(json!({"limit_seed": "none"})).is_err());
         let config = run(json!({"adapter_size": 8, "limit": 5, "lr": 1e-3})).unwrap();
         let text = serde_json::to_string(&config).unwrap();
         assert_eq!(serde_json::from_str::<RunConfig>(&text).unwrap(), config);

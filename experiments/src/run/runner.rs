@@ -1,6 +1,6 @@
 //! One run, from its configuration to its record.
 
-use std::{collections::BTreeMap, rc::Rc, time::Instant};
+use std::{collections::BTreeMap, path::Path, rc::Rc, time::Instant};
 
 use adapter_core::{Init, TaskFile, TaskInfo};
 use analysis::{Examples, Measured, Network, Params, RunRecord, SCHEMA, Status};
@@ -85,6 +85,11 @@ impl<'a> Runner<'a> {
     /// How precisely it computes.
     pub fn precision(&self) -> Precision {
         self.context.devices.precision
+    }
+
+    /// The folder of its runs, if they are kept.
+    pub fn runs(&self) -> Option<&Path> {
+        self.context.runs.as_deref()
     }
 
     /// The wish to stop that it listens to.

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{Space, TrialConfig, TrialRunner, space::NO_BERT, trial::embedding_name};
 use crate::{
     lab::{Keys, Lab},
-    run::{BUSY_PAUSE, FileOptions, RunContext, SEARCH_KEYS},
+    run::{BUSY_PAUSE, FileOptions, RunContext, SEARCH_KEYS, is_no_limit},
     train::{Ended, RunError, Stop, SweepWatch},
 };
 
@@ -278,8 +278,7 @@ fn score(record: &RunRecord) -> f64 {
 
 /// Reads a search's keys out of an experiment's.
 pub(crate) fn search_options(keys: &Keys) -> Result<SearchOptions> {
-    let unlimited = |key: &str, value: &Value| key.starts_with("limit") && *value == "none";
-    let own = keys.iter().filter(|(key, value)| is_search_key(key) && !unlimited(key, value));
+    let own = keys.iter().filter(|(key, value)| is_search_key(key) && !is_no_limit(key, value));
     // One of a list need not be written as one.
     let listed = |key: &str, value: &Value| match value {
         Value::Array(_) => value.clone(),

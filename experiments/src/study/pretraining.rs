@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    fs,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -45,7 +46,7 @@ pub struct PretrainConfig {
 
 impl Default for PretrainConfig {
     fn default() -> Self {
-        Self { hidden: 96, layers: 6, heads: 4, steps: 6000, batch_size: 64, learning_rate: 2e-3, seed: 0 }
+        Self { hidden: 96, layers: 6, heads: 4, steps: 40_000, batch_size: 64, learning_rate: 2e-3, seed: 0 }
     }
 }
 
@@ -99,7 +100,7 @@ struct Network {
     next_sentence: Linear,
 }
 
-/// What moves the network, as in BERT's own pre-training.
+/// What moves the network: Adam with BERT's weight decay.
 const ADAM: Adam = Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, bias_correction: true, weight_decay: 0.01 };
 
 impl Pretraining {
@@ -116,7 +117,11 @@ impl Pretraining {
             ..BertConfig::new(config.hidden, config.layers, config.heads)
         };
         shape.check()?;
-        write_vocabulary(folder, &shape, &vocabulary).with_context(|| cannot_write(folder))?;
+        // What is in the folder stays as it is until the network is ready.
+        let beside = tempfile::tempdir().context("cannot make a temporary folder")?;
+        write_vocabulary(beside.path(), &shape, &vocabulary).with_context(|| cannot_write(beside.path()))?;
+        let tokenizer = Tokenizer::load(beside.path())?;
+        fs::create_dir_all(folder).with_context(|| cannot_write(folder))?;
         let (init, device) = (Init::new(config.seed), device.clone().autodiff());
         let network = Network {
             bert: Bert::random(&shape, init, &device)?,
@@ -129,7 +134,7 @@ impl Pretraining {
         let pretraining = Self {
             config,
             folder: folder.to_owned(),
-            corpus: Corpus::new(Tokenizer::load(folder)?, &vocabulary, config)?,
+            corpus: Corpus::new(tokenizer, &vocabulary, config)?,
             shape,
             device,
             network,
@@ -170,6 +175,8 @@ impl Pretraining {
             }
         }
         let Network { bert, masked_lm, .. } = self.network.valid();
+        let written = write_vocabulary(&self.folder, &self.shape, &synthetic::vocabulary());
+        written.with_context(|| cannot_write(&self.folder))?;
         write_weights(&self.folder, &bert, &masked_lm).with_context(|| cannot_write(&self.folder))?;
         Checkpoint::remove(&self.checkpoint()).with_context(|| cannot_write(&self.folder))?;
         Ok(self.state)

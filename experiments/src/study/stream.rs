@@ -50,7 +50,7 @@ pub fn stream(
         check(config, first, &learnt)?;
         let label = config.describe(runner.lab());
         let run = loop {
-            match runner.run_on(&backbone, config, &mut *watch.run(&format!("{label}  "))) {
+            match runner.run_on(&backbone, config, &mut *watch.run(&label)) {
                 Err(RunError::Busy { .. }) if !runner.stop().requested() => thread::sleep(BUSY_PAUSE),
                 ended => break ended?,
             }

@@ -1,12 +1,17 @@
 //! How long experiments take on this machine: from finished runs of the same shape, or from a few steps.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
+use adapter_core::{Kind, Part, Role};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{ExperimentKind, Plan, workers::threads_of};
+use super::{
+    ExperimentKind, Plan,
+    plan::{known_stream, streams_of},
+    workers::threads_of,
+};
 use crate::{
     lab::Lab,
     run::{RunConfig, RunContext, Runner, Speed, Workload},
@@ -93,15 +98,23 @@ pub fn estimate(
 
 /// What is still to do, the shortest steps of each shape first; what finished runs tell; and how many those are.
 fn survey<'a>(runner: &mut Runner<'_>, plans: &'a [Plan], threads: usize) -> Result<(Vec<Job<'a>>, Speeds, usize)> {
-    let mut runs: Vec<(&RunConfig, &Plan)> =
-        plans.iter().flat_map(|plan| plan.runs.iter().map(move |run| (run, plan))).collect();
-    // What two runs share is read once. The sort is stable: the first experiment of a run trains it.
-    runs.sort_by_key(|(run, _)| (run.backbone.clone(), run.task.clone()));
     let (mut todo, mut speeds, mut finished) = (Vec::new(), Speeds::default(), 0);
+    let mut runs: Vec<(&RunConfig, &Plan, bool)> = Vec::new();
+    for plan in plans {
+        let stages = if plan.kind == ExperimentKind::Stream { stages(runner, plan)? } else { None };
+        match stages {
+            Some(stages) => runs.extend(stages.into_iter().map(|(run, moved)| (run, plan, moved))),
+            None => runs.extend(plan.runs.iter().map(|run| (run, plan, false))),
+        }
+    }
+    // What two runs share is read once. The sort is stable: the first experiment of a run trains it.
+    runs.sort_by_key(|(run, ..)| (run.backbone.clone(), run.task.clone()));
     let mut seen: Vec<(&RunConfig, Workload, bool)> = Vec::new();
-    for (config, plan) in runs {
+    for (config, plan, moved) in runs {
         let experiment = &plan.experiment;
         let (work, is_finished) = match seen.iter().find(|(known, ..)| *known == config) {
+            // It starts from a backbone that the stage before it makes: no other run is the same.
+            _ if moved => (runner.workload(config)?.0, false),
             Some((_, work, is_finished)) => {
                 (Workload { steps: 0.0, evaluations: 0.0, final_tokens: 0.0, ..*work }, *is_finished)
             }
@@ -126,6 +139,25 @@ fn survey<'a>(runner: &mut Runner<'_>, plans: &'a [Plan], threads: usize) -> Res
     }
     todo.sort_by(|a, b| a.work.step_tokens.total_cmp(&b.work.step_tokens));
     Ok((todo, speeds, finished))
+}
+
+/// The runs of a stream that are to be learnt, and whether each starts from a backbone that the one before it changed. `None` if
+/// nothing can tell.
+fn stages<'a>(runner: &mut Runner<'_>, plan: &'a Plan) -> Result<Option<Vec<(&'a RunConfig, bool)>>> {
+    let Some(place) = runner.runs().map(Path::to_owned) else { return Ok(None) };
+    let mut stages = Vec::new();
+    for stream in streams_of(&plan.runs) {
+        if known_stream(runner, &place, &stream)?.is_some() {
+            continue;
+        }
+        let shape = runner.shape(&stream[0].backbone)?.shape();
+        let method = stream[0].method(runner.lab())?;
+        let embeddings = Role { part: Part::Embeddings, kind: Kind::Weight, inserted: false };
+        let changes = method.trains(embeddings, &shape);
+        let own = plan.runs.iter().filter(|run| stream.contains(run));
+        stages.extend(own.enumerate().map(|(stage, run)| (run, changes && stage > 0)));
+    }
+    Ok(Some(stages))
 }
 
 /// Evaluations on the validation set that an experiment asks for after training.
@@ -184,10 +216,10 @@ impl Estimate {
         let threads = if self.threads == 1 { "one thread".to_owned() } else { format!("{} threads", self.threads) };
         let trials = match self.trials {
             0 => String::new(),
-            trials => format!("; {trials} trials without BERT, of seconds each, come on top"),
+            trials => format!("; up to {trials} trials without BERT, of seconds each, come on top"),
         };
         format!(
-            "about {} here, in {processes} of {threads}: {} runs to do, {} finished (speeds of {} finished runs, {} measured){trials}",
+            "About {} here, in {processes} of {threads}: {} runs to do, {} finished (speeds of {} finished runs, {} measured){trials}",
             duration(self.seconds),
             self.runs,
             self.finished,

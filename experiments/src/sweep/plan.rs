@@ -13,7 +13,7 @@ use crate::{
     run::{Layers, RunConfig, RunContext, RunStore, Runner, write_json},
     search::{Search, is_search_key},
     study::stream,
-    train::{RunError, Silent},
+    train::{Ended, RunError, Silent},
 };
 
 /// An experiment with all its runs.
@@ -193,11 +193,11 @@ impl Plan {
                             self.keep(&result, &runs)?;
                         }
                         Err(error) if sweep.stop.requested() => return Err(error),
-                        Err(error) => result.failed.push(Failure {
-                            run: format!("{} without BERT", search.task),
-                            config: Keys::new(),
-                            error: format!("{error:#}"),
-                        }),
+                        Err(error) => {
+                            let (run, error) = (format!("{} without BERT", search.task), format!("{error:#}"));
+                            tell_failed(sweep, &run, &error);
+                            result.failed.push(Failure { run, config: Keys::new(), error });
+                        }
                     }
                 }
             }
@@ -244,15 +244,37 @@ impl Plan {
     }
 }
 
+/// Tells of what failed as a whole.
+fn tell_failed(sweep: &mut Sweep<'_>, label: &str, error: &str) {
+    sweep.watch.ended(Ended { done: 1, of: 1, label, result: Err(error), before: false });
+}
+
 impl Failure {
     fn new(lab: &Lab, config: &RunConfig, error: &str) -> Self {
         Self { run: config.describe(lab), config: config.keys().unwrap_or_default(), error: error.to_owned() }
     }
 }
 
+/// The runs of a stream for each method, in their order.
+pub(super) fn streams_of(runs: &[RunConfig]) -> Vec<Vec<RunConfig>> {
+    let method = |run: &RunConfig| {
+        let mut run = RunConfig { task: String::new(), ..run.clone() };
+        run.train.epochs = 0;
+        run
+    };
+    let mut streams: Vec<Vec<RunConfig>> = Vec::new();
+    for run in runs {
+        match streams.iter_mut().find(|stream| method(&stream[0]) == method(run)) {
+            Some(stream) => stream.push(run.clone()),
+            None => streams.push(vec![run.clone()]),
+        }
+    }
+    streams
+}
+
 /// The stream of `runs` that was learnt before, if there is one: its first run is ours, and so are the settings of the others,
 /// whose backbones follow from it.
-fn known_stream(runner: &mut Runner<'_>, place: &Path, runs: &[RunConfig]) -> Result<Option<StreamRecord>> {
+pub(super) fn known_stream(runner: &mut Runner<'_>, place: &Path, runs: &[RunConfig]) -> Result<Option<StreamRecord>> {
     let Some(first) = runs.first() else { return Ok(None) };
     let Some(record) = runner.finished(first)? else { return Ok(None) };
     let settings = |mut keys: Keys| {
@@ -316,19 +338,7 @@ impl ExperimentResult {
     /// Learns the tasks one after the other, once for each method.
     fn stream(&mut self, sweep: &mut Sweep<'_>, folder: &Path, runs: &[RunConfig]) -> Result<()> {
         let mut runner = Runner::new(sweep.lab, sweep.context, sweep.stop.clone())?;
-        let method = |run: &RunConfig| {
-            let mut run = RunConfig { task: String::new(), ..run.clone() };
-            run.train.epochs = 0;
-            run
-        };
-        let mut methods: Vec<RunConfig> = Vec::new();
-        for run in runs {
-            if !methods.contains(&method(run)) {
-                methods.push(method(run));
-            }
-        }
-        for one in methods {
-            let runs: Vec<_> = runs.iter().filter(|run| method(run) == one).cloned().collect();
+        for runs in streams_of(runs) {
             if let Some(known) = known_stream(&mut runner, folder, &runs)? {
                 self.streams.push(known);
                 continue;
@@ -343,7 +353,9 @@ impl ExperimentResult {
                 Err(error) if error.ends_everything() => return Err(error.explained(true)),
                 Err(error @ RunError::Busy { .. }) => return Err(error.into()),
                 Err(error) => {
-                    self.failed.push(Failure::new(lab, &runs[0], &format!("its stream: {}", error.message())))
+                    let failure = Failure::new(lab, &runs[0], &format!("its stream: {}", error.message()));
+                    tell_failed(sweep, &failure.run, &failure.error);
+                    self.failed.push(failure);
                 }
             }
         }

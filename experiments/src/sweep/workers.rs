@@ -88,7 +88,7 @@ impl Sweep<'_> {
         while let Some(number) = queue.pop_front() {
             let config = &runs[number];
             let label = config.describe(lab);
-            let mut watch = self.watch.run(&format!("[{}/{of}] {label}  ", of - queue.len()));
+            let mut watch = self.watch.run(&label);
             let outcome = attempt(&mut runner, config, &mut *watch);
             drop(watch);
             let (result, before) = match outcome {

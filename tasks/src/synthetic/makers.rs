@@ -286,41 +286,27 @@ pub fn premise(dice: &mut Dice) -> Meaning {
     meaning
 }
 
-/// One thing that `second`, a consequence of `said`, does not follow with: neither said nor denied.
-fn undecided(said: &Meaning, second: &Meaning, dice: &mut Dice) -> Meaning {
-    let slot = dice.below(4);
-    // Another place would contradict; one where none was said does not.
-    match (slot, said.place) {
-        (3, Some(_)) => changed(second, 2, dice),
-        (2, _) if matches!(second.object, Phrase::Kind(..)) => changed(second, 1, dice),
-        (slot, _) => changed(second, slot, dice),
-    }
-}
-
-/// The contrary of `second`.
-fn denied(mut second: Meaning, dice: &mut Dice) -> Meaning {
-    match (&mut second.subject, dice.chance(50)) {
-        (Phrase::Things { determiner, .. }, true) => *determiner = Determiner::No,
-        _ => second.negated = true,
-    }
-    second
-}
-
-/// Something said, and something else that follows from it (0), neither follows nor contradicts (1) or contradicts (2).
-fn inferred(class: usize, said: &Meaning, dice: &mut Dice) -> Meaning {
-    let second = consequence(said, dice);
-    match class {
-        0 => second,
-        1 => undecided(said, &second, dice),
-        _ => denied(second, dice),
-    }
-}
-
 /// Does the second follow from the first, contradict it, or neither?
 pub fn inference(dice: &mut Dice) -> (Words, Words, usize) {
     let said = premise(dice);
     let class = dice.below(3);
-    let second = inferred(class, &said, dice);
+    let mut second = consequence(&said, dice);
+    match class {
+        0 => {}
+        1 => {
+            let slot = dice.below(4);
+            // Another place would contradict; one where none was said does not.
+            second = match (slot, said.place) {
+                (3, Some(_)) => changed(&second, 2, dice),
+                (2, _) if matches!(second.object, Phrase::Kind(..)) => changed(&second, 1, dice),
+                (slot, _) => changed(&second, slot, dice),
+            };
+        }
+        _ => match (&mut second.subject, dice.chance(50)) {
+            (Phrase::Things { determiner, .. }, true) => *determiner = Determiner::No,
+            _ => second.negated = true,
+        },
+    }
     (ended(said.say(dice)), ended(second.say(dice)), class)
 }
 

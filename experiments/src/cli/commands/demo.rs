@@ -1,7 +1,8 @@
-//! `demo`: from text to adapters to predictions to a heat map, in less than a minute.
+//! `demo`: from text to adapters to predictions to a heat map, in ten seconds.
 
 use std::{
     collections::BTreeSet,
+    io::{self, Write},
     path::{Path, PathBuf},
     time::Instant,
 };
@@ -28,7 +29,7 @@ use crate::{
     train::{TextPrediction, TrainedModel, Trainer},
 };
 
-/// Train an adapter on the built-in BERT, predict with it and look inside: less than a minute, no data, no network
+/// Train an adapter on the built-in BERT, predict with it and look inside: ten seconds, no data, no network
 #[derive(Args, Debug)]
 pub struct DemoArgs {
     /// A sentence to judge, in the words of the built-in language; may be given several times
@@ -90,7 +91,8 @@ pub fn run(args: &DemoArgs, session: &Session<'_>) -> Result<()> {
     let backbone = RunContext::default().backbone("nano", &device, &mut Notes)?;
     let dataset = dataset()?;
     if !args.json {
-        print!("{}", introduction(&backbone, &dataset));
+        // Whoever has read enough is no reason to stop.
+        let _ = io::stdout().write_all(introduction(&backbone, &dataset).as_bytes());
     }
     let started = Instant::now();
     let mut progress = if args.json { Progress::Quiet } else { Progress::line("") };

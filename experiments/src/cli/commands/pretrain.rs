@@ -77,6 +77,8 @@ pub fn run(args: &PretrainArgs, session: &Session<'_>) -> Result<()> {
     let (started, begun) = (Instant::now(), pretraining.state().step);
     if begun > 0 {
         eprintln!("note: going on after step {begun}");
+    } else if args.out.join("model.safetensors").exists() {
+        eprintln!("note: {} has a backbone; it is replaced in the end", args.out.display());
     }
     let state = pretraining.finish(every, &session.stop, |state, loss| {
         if !args.json && state.step % 100 == 0 {

@@ -63,28 +63,21 @@ fn text(planned: &Planned<'_>) -> String {
     lines + &planned.estimated.text()
 }
 
-/// What is about to happen, in a line or two.
+/// What is about to happen.
 fn introduction(plans: &[Plan], lab: &Lab) -> String {
-    let runs: usize = plans.iter().map(Plan::planned).sum();
-    let shown: Vec<String> = plans.iter().flat_map(|plan| shown_by(plan, lab)).collect();
+    let shown: Vec<String> = plans.iter().flat_map(|plan| shown_by(plan, lab)).map(|(_, short)| short).collect();
     let backbones: BTreeSet<&str> = plans.iter().filter_map(Plan::backbone).collect();
-    let experiments = match plans.len() {
-        1 => "1 experiment".to_owned(),
-        several => format!("{several} experiments"),
-    };
-    format!(
-        "{experiments} on {}, {runs} runs at most (several share some): {}.",
-        backbones.into_iter().collect::<Vec<_>>().join(" and "),
-        shown.join(", ")
-    )
+    let experiments =
+        if plans.len() == 1 { "One experiment".to_owned() } else { format!("{} experiments", plans.len()) };
+    let backbones = backbones.into_iter().collect::<Vec<_>>().join(" and ");
+    format!("{experiments} on {backbones}: {}.", shown.join(", "))
 }
 
-/// What an experiment is for: figures and tables by their short names.
-fn shown_by(plan: &Plan, lab: &Lab) -> Vec<String> {
+/// What an experiment is for: names of figures and tables, and short ones for people.
+fn shown_by(plan: &Plan, lab: &Lab) -> Vec<(String, String)> {
     let own = lab.exhibits().iter().filter(|exhibit| exhibit.experiment() == plan.experiment);
-    let names: Vec<String> =
-        own.filter(|exhibit| exhibit.behind().is_none()).map(|exhibit| exhibit.short().to_owned()).collect();
-    if names.is_empty() { vec![plan.experiment.clone()] } else { names }
+    let own = own.filter(|exhibit| exhibit.behind().is_none());
+    own.map(|exhibit| (exhibit.name().to_owned(), exhibit.short().to_owned())).collect()
 }
 
 pub fn run(args: &ReproduceArgs, session: &Session<'_>) -> Result<()> {
@@ -122,27 +115,33 @@ pub fn run(args: &ReproduceArgs, session: &Session<'_>) -> Result<()> {
         }
     };
     let page = args.out.join("report.html");
-    say(introduction(&plans, lab));
-    say(format!("The page is {}; it grows with every experiment.", page.display()));
-    let estimated = args.how.estimated(&plans, &context, session);
-    say(estimated.text().trim_end().to_owned());
+    say(format!("{}\nThe page is {}; it grows with every experiment.", introduction(&plans, lab), page.display()));
     let mut progress = SweepProgress::new(args.how.json);
-    if let Some(estimate) = &estimated.estimate {
-        progress = progress.of_all(estimate.runs + estimate.trials);
+    if !args.how.json {
+        let estimated = args.how.estimated(&plans, &context, session);
+        say(estimated.text().trim_end().to_owned());
+        if let Some(estimate) = &estimated.estimate {
+            progress = progress.of_all(estimate.runs + estimate.trials);
+        }
     }
     // One after the other, so that each is whole as soon as it can be. What they share is run once.
     let (mut failed, mut report) = (0, None);
     for plan in &plans {
-        let mut sweep =
-            Sweep { lab, context: &context, stop: &session.stop, jobs: args.how.jobs(backbone), watch: &mut progress };
-        failed += plan.execute(&mut sweep)?.failed.len();
-        report = Some(analysis::write_report(&runs_folder, &args.out, lab.exhibits(), &made())?);
-        let before = match progress.before() {
+        progress.holds_finished(!plan.searches.is_empty());
+        let (lab, context, stop, jobs) = (lab, &context, &session.stop, args.how.jobs(backbone));
+        let result = plan.execute(&mut Sweep { lab, context, stop, jobs, watch: &mut progress })?;
+        let written = analysis::write_report(&runs_folder, &args.out, lab.exhibits(), &made())?;
+        let mut shown = shown_by(plan, lab);
+        shown.retain(|(name, _)| !written.gaps.contains(name));
+        let shown: Vec<&str> = shown.iter().map(|(_, short)| short.as_str()).collect();
+        let has = if shown.is_empty() { String::new() } else { format!(": the page has {}", shown.join(", ")) };
+        let failures = match result.failed.len() {
             0 => String::new(),
-            before => format!(", {before} of its {} runs were there", plan.planned()),
+            failures => format!(", {failures} failed"),
         };
-        let shown = shown_by(plan, lab).join(", ");
-        say(format!("{} is done{before}: {} has {shown}", plan.experiment, page.display()));
+        say(format!("{} is done{}{failures}{has}", plan.experiment, progress.before()));
+        failed += result.failed.len();
+        report = Some(written);
     }
     let written: report::Written = report.context("there is nothing to run")?.into();
     print(&written, args.how.json, || report::text(&written))?;

@@ -53,16 +53,18 @@ pub fn run(args: &RunArgs, session: &Session<'_>) -> Result<()> {
     }
     check_folder(&args.runs)?;
     request_stop(&session.stop);
+    let mut progress = SweepProgress::new(json);
     let result = plan.execute(&mut Sweep {
         lab: session.lab,
         context: &context,
         stop: &session.stop,
         jobs: args.how.jobs(plan.backbone()),
-        watch: &mut SweepProgress::new(json),
+        watch: &mut progress,
     })?;
     print(&result, json, || text(&result, session.lab))?;
     if !json {
-        eprintln!("note: `report --runs {}` draws them", args.runs.display());
+        let (before, runs) = (progress.before(), args.runs.display());
+        eprintln!("note: {} is done{before}; `report --runs {runs}` draws it", plan.experiment);
     }
     match result.failed.len() {
         0 => Ok(()),
