@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use resvg::{
     tiny_skia::{Pixmap, Transform},
-    usvg::{Options, Tree, fontdb::Database},
+    usvg::{Options, Tree, WriteOptions, fontdb::Database},
 };
 
 /// Pixels of a picture for one of the figure: sharp in print and when shown at half size.
@@ -43,9 +43,17 @@ impl Drawing {
         picture.encode_png().map_err(|error| RenderError(error.to_string()))
     }
 
-    /// As a page of PDF, its texts real texts.
+    /// As a page of PDF. Its texts are texts with the feature `pdf-text`, else outlines.
     pub fn pdf(&self) -> Result<Vec<u8>, RenderError> {
-        svg2pdf::to_pdf(&self.0, svg2pdf::ConversionOptions::default(), svg2pdf::PageOptions::default())
+        let outlines;
+        let tree = if cfg!(feature = "pdf-text") {
+            &self.0
+        } else {
+            let flat = self.0.to_string(&WriteOptions { preserve_text: false, ..WriteOptions::default() });
+            outlines = Self::new(&flat)?;
+            &outlines.0
+        };
+        svg2pdf::to_pdf(tree, svg2pdf::ConversionOptions::default(), svg2pdf::PageOptions::default())
             .map_err(|error| RenderError(error.to_string()))
     }
 }
