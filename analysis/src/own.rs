@@ -24,7 +24,7 @@ const TUNING: &str = "tuning";
 /// Names that the page has given to its own parts.
 const PAGE_IDS: [&str; 11] = [
     "results",
-    "own",
+    "own-experiments",
     "findings",
     "figures",
     "not-run",

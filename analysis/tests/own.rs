@@ -372,7 +372,7 @@ fn own_experiments_come_first_and_their_runs_under_their_names() {
     let report = report(&folder);
     let page = fs::read_to_string(&report.page).unwrap();
     let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
-    let order = ["id=\"own\"", "id=\"mine\"", "id=\"mine-table\"", "id=\"fig4\"", "id=\"findings\""];
+    let order = ["id=\"own-experiments\"", "id=\"mine\"", "id=\"mine-table\"", "id=\"fig4\"", "id=\"findings\""];
     assert!(order.is_sorted_by_key(|text| place(text)));
     assert_eq!(page.matches("<td>mine</td>").count(), 8, "runs say which experiment they belong to");
     assert!(page.contains("experiments/mine.json") && place("href=\"#mine\"") < place("href=\"#fig4\""));
@@ -383,7 +383,7 @@ fn own_experiments_come_first_and_their_runs_under_their_names() {
 #[test]
 fn no_name_of_an_experiment_takes_a_place_of_the_page() {
     let mut folder = Folder::new();
-    for name in ["run", "own", "figures", "results", "findings", "runs"] {
+    for name in ["run", "own-experiments", "figures", "results", "findings", "runs"] {
         folder.add(name, [Spec::adapters("a", 64, 0.8)]);
     }
     let page = fs::read_to_string(report(&folder).page).unwrap();

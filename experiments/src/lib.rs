@@ -15,7 +15,7 @@
 //! let (lab, mut options) = (Lab::paper(), PlanOptions::default());
 //! options.set.insert("backbone".to_owned(), json!("nano"));
 //! let plan = Plan::new(&lab, "fig6-init", &options, &RunContext::default())?;
-//! assert_eq!(plan.runs.len(), 36);
+//! assert_eq!(plan.runs.len(), 30);
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 

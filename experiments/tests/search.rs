@@ -176,10 +176,10 @@ fn the_space_is_printed_and_the_preset_fills_table_2() {
     let few = ["--set", "trials=2", "--set", "samples=500", "--set", "seeds=1", "--jobs", "1"];
     let run = ["run", "baseline", "--backbone", "nano", "--runs", "runs"];
     let result = json(place.path(), &[&run[..], &few].concat());
-    assert_eq!(result["runs"].as_array().unwrap().len(), 6, "two trials of three tasks");
+    assert_eq!(result["runs"].as_array().unwrap().len(), 14, "two trials of seven tasks");
     let report = command(place.path(), &["report", "--runs", "runs", "--out", "out"]).output().unwrap();
     assert!(report.status.success(), "{}", errors(&report));
     let table = |name: &str| fs::read_to_string(place.path().join(format!("out/tables/{name}.md"))).unwrap();
-    assert!(table("table5").contains("random-512") && table("table6").contains("syn-topic"));
-    assert!(table("table7").contains("| syn-spam |"), "{}", table("table7"));
+    assert!(table("table5").contains("random-512") && table("table6").contains("Topic"));
+    assert!(table("table7").contains("| Spam |"), "{}", table("table7"));
 }

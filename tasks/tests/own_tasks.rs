@@ -35,7 +35,7 @@ fn a_task_of_ones_own_is_found_listed_and_loaded_under_its_name() {
     let task = tasks.find("dogs").unwrap();
     assert_eq!((task.suite.as_str(), task.metric.as_str(), task.classes), ("animals", "matthews", Some(2)));
     assert_eq!(tasks.find("puppies").unwrap().metric, "accuracy", "that of its kind");
-    assert_eq!(tasks.suites()[4..], ["animals", Task::OWN_SUITE]);
+    assert_eq!(tasks.suites()[5..], ["animals", Task::OWN_SUITE]);
     assert_eq!(tasks.suite("animals").len(), 1);
     assert_eq!(tasks.iter().count(), paper + 2);
     let loaded = texts(task.load(Path::new("nowhere")).unwrap());
