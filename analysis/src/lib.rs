@@ -48,6 +48,7 @@ mod svg;
 mod table;
 mod tables;
 mod thresholds;
+mod values;
 
 pub use ablation::{AblationRecord, SpanScore};
 pub use axis::{AxisSpec, Format};
