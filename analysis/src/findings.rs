@@ -645,7 +645,7 @@ fn higher_layers(store: &Store) -> Evidence {
             let (lower, upper) = (signed(-lower), signed(-upper));
             evidence.said.push(format!(
                 "{}: without the lower {half} layers {lower} %, without the upper {half} {upper} %",
-                ablated.task
+                task_name(ablated.task)
             ));
         }
         values.push(upper.iter().zip(&lower).map(|(upper, lower)| upper - lower).collect());
