@@ -14,10 +14,29 @@ use std::{
 /// # Errors
 /// If the folder cannot be made or the file not be written.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = folder_of(path);
     if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
         return fs::OpenOptions::new().write(true).open(path)?.write_all(bytes);
     }
+    temporary(path, bytes)?.persist(path)?;
+    Ok(())
+}
+
+/// Writes `bytes` to `path` as [`write_atomically`] does, unless there is a file already; says whether there was none.
+///
+/// # Errors
+/// As for [`write_atomically`].
+pub fn write_once(path: &Path, bytes: &[u8]) -> io::Result<bool> {
+    match temporary(path, bytes)?.persist_noclobber(path) {
+        Ok(_) => Ok(true),
+        Err(failed) if failed.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        // A file system that cannot tell: then the last one to write counts.
+        Err(failed) => failed.file.persist(path).map(|_| true).map_err(io::Error::from),
+    }
+}
+
+/// A file beside `path` that holds `bytes` and is gone unless it is kept.
+fn temporary(path: &Path, bytes: &[u8]) -> io::Result<tempfile::NamedTempFile> {
+    let folder = folder_of(path);
     fs::create_dir_all(folder)?;
     let mut builder = tempfile::Builder::new();
     // Temporary files are private by default; what is kept has the permissions of any new file.
@@ -26,8 +45,7 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = builder.tempfile_in(folder)?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
+    Ok(file)
 }
 
 /// Finds out whether `path` can be written, before the work whose result goes there. Nothing is left behind.
@@ -70,6 +88,16 @@ mod tests {
         write_atomically(&path, b"new").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_written_once_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        assert!(write_once(&path, b"first").unwrap());
+        assert!(!write_once(&path, b"second").unwrap());
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -44,7 +44,7 @@ mod tensors;
 pub use accounting::ParamCount;
 pub use activation::{Activation, UnknownActivation};
 pub use adapter::{Adapter, AdapterConfig, InnerNorm, Interaction, Placement, Sites};
-pub use atomic_file::{check_writable, write_atomically};
+pub use atomic_file::{check_writable, write_atomically, write_once};
 pub use container::{Container, Flaw, Stored};
 pub use dropout::{DropoutKey, DropoutMask, DropoutSite};
 pub use init::Init;

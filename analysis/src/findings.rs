@@ -31,6 +31,8 @@ pub struct Finding {
     pub verdict: Verdict,
     /// What it follows from: all of them must agree. Empty if there is nothing to compare.
     pub effects: Vec<Effect>,
+    /// Where these runs disagree: the likely reason, if one is known.
+    pub likely: Option<String>,
 }
 
 impl Finding {
@@ -51,6 +53,8 @@ struct Evidence {
     /// Tasks that say nothing, and why.
     left_out: Vec<String>,
     effects: Vec<Effect>,
+    /// Why these runs may disagree.
+    likely: Option<String>,
 }
 
 impl Evidence {
@@ -88,7 +92,10 @@ pub fn findings(store: &Store) -> Vec<Finding> {
         if let Some(overridden) = store.preset(&preset).and_then(|record| record.overridden()) {
             shows += &format!(" This is {preset} {overridden}.");
         }
-        Finding { name, shown_in, paper, shows, verdict: Verdict::of(&evidence.effects), effects: evidence.effects }
+        let Evidence { effects, likely, .. } = evidence;
+        let verdict = Verdict::of(&effects);
+        let likely = likely.filter(|_| verdict == Verdict::Disagrees);
+        Finding { name, shown_in, paper, shows, verdict, effects, likely }
     };
     let first = |presets: &[&str], judge: &dyn Fn(&[&Run]) -> Evidence| {
         let all: Vec<(String, Evidence)> = presets.iter().map(|preset| of(preset, judge)).collect();
@@ -607,6 +614,10 @@ fn all_removed(ablated: &Ablated<'_>, evidence: &mut Evidence) {
     let Some(score) = mean(left.iter().map(|(score, _)| *score)) else { return };
     let above: Vec<f64> = left.iter().map(|(_, above)| *above).collect();
     evidence.said.push(format!("{} falls to {score:.1}", task_name(ablated.task)));
+    evidence.likely = Some(
+        "the head and the LayerNorms were trained too, and they stay: what the frozen network knows of the task already, they can use."
+            .to_owned(),
+    );
     evidence.effect(
         &format!("{}, above the most frequent class", task_name(ablated.task)),
         &thresholds::REMOVED,
@@ -626,6 +637,10 @@ fn single_layers(ablated: &Ablated<'_>, evidence: &mut Evidence) {
     else {
         return;
     };
+    if ablated.layers < paper::LAYERS {
+        let (few, many) = (ablated.layers, paper::LAYERS);
+        evidence.likely = Some(format!("this network has {few} layers, the paper's {many}: each does more of the work."));
+    }
     let interval = around(loss, (pooled / seeds as f64).sqrt(), (layers.len() * (seeds - 1)) as f64);
     let what = format!("{}, loss without layer {layer} (standard error from all layers)", task_name(ablated.task));
     evidence.effects.push(Effect::new(what, &thresholds::SINGLE, loss, interval, 1, seeds));
@@ -772,6 +787,16 @@ fn learning_rates(runs: &[&Run]) -> Evidence {
     }
     let robust = largest_loss("Adapters' loss against their best rate, at", &thresholds::ROBUST, &rates, &adapters);
     let enough_seeds = contrasts.iter().all(|values| enough(values.len()).is_ok());
+    // The loss is the largest where the rate is: is it the lowest?
+    let mean_at = |rate: &f64| mean(adapters.iter().filter_map(|(own, _)| Some(at(own, *rate)?.shown().mean)));
+    let worst = rates.iter().filter(|rate| mean_at(rate).is_some()).min_by(|a, b| {
+        mean_at(a).unwrap_or_default().total_cmp(&mean_at(b).unwrap_or_default())
+    });
+    if worst.is_some_and(|worst| rates.iter().all(|rate| rate >= worst)) {
+        let epochs = first.points.first().and_then(|(_, point)| point.seeds.first()?.value("epochs"));
+        let after = epochs.map_or(String::new(), |epochs| format!(" after {epochs} epochs"));
+        evidence.likely = Some(format!("at the lowest rate adapters are not done{after}."));
+    }
     let more = Effect::of(
         "What full fine-tuning loses over the rates minus what adapters lose",
         &thresholds::MORE_ROBUST,

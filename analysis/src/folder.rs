@@ -12,6 +12,9 @@ pub const PARAMETERS: &str = "v.safetensors";
 pub const STEPS: &str = "steps.jsonl";
 /// Held by the process that computes the run.
 pub const LOCK: &str = "lock";
+/// Beside the lock, for machines that do not see each other's: `claim-` and a number, whose process that is, and a point for each
+/// heartbeat.
+pub const CLAIM: &str = "claim-";
 /// Scores without the adapters of spans of layers: an [`AblationRecord`](crate::AblationRecord).
 pub const ABLATION: &str = "ablation.json";
 
@@ -21,3 +24,5 @@ pub const EXPERIMENTS: &str = "experiments";
 pub const STREAMS: &str = "streams";
 /// Sub-folder of the runs' folder: what processes print.
 pub const LOGS: &str = "logs";
+/// Sub-folder of the runs' folder: a folder for each piece of work that several processes share.
+pub const QUEUES: &str = "queues";

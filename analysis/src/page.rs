@@ -80,6 +80,7 @@ struct FindingHtml<'a> {
     paper: &'a str,
     shows: &'a str,
     brief: String,
+    likely: Option<&'a str>,
     /// The exhibit that shows it.
     place: Option<&'a str>,
 }
@@ -282,6 +283,7 @@ impl Page<'_> {
             paper: finding.paper,
             shows: &finding.shows,
             brief: finding.brief(),
+            likely: finding.likely.as_deref(),
             place: finding.shown_in.iter().find(is_shown).copied(),
         }
     }

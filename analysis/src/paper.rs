@@ -21,6 +21,8 @@ pub const NO_BERT: &str = "no-bert";
 /// Everything.
 pub const FULL: &str = "full";
 
+/// Layers of BERT-base, of which the paper removes adapters.
+pub const LAYERS: usize = 12;
 /// In the order of legends.
 const METHODS: [&str; 6] = [ADAPTERS, TOP, LAYER_NORM, HEAD, BIAS, FULL];
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use crate::{
     AblationRecord, ExperimentRecord, RunRecord, SCHEMA, StreamRecord,
     export::documents,
-    folder::{ABLATION, CHECKPOINT, EXPERIMENTS, LOCK, LOGS, PARAMETERS, RECORD, STEPS, STREAMS},
+    folder::{ABLATION, CHECKPOINT, EXPERIMENTS, LOCK, LOGS, PARAMETERS, QUEUES, RECORD, STEPS, STREAMS},
     setup::{ACCURACY, Run},
 };
 
@@ -58,7 +58,7 @@ pub enum StoreError {
 }
 
 /// What is in these is no run.
-const NOT_RUNS: [&str; 3] = [EXPERIMENTS, STREAMS, LOGS];
+const NOT_RUNS: [&str; 4] = [EXPERIMENTS, STREAMS, LOGS, QUEUES];
 
 /// What a run leaves in its folder before its record.
 const TRACES: [&str; 4] = [LOCK, STEPS, CHECKPOINT, PARAMETERS];

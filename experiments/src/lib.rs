@@ -35,21 +35,22 @@ pub use device::{
 };
 pub use lab::{Ablation, AnyMethod, AnyModel, Inference, Keys, Lab, MethodKind, OwnKey, Parts, Preset, Traces};
 pub use run::{
-    BURN_VERSION, FILE_KEYS, FileOptions, FinishedRun, Imported, Labels, Layers, NUMERICS, OpenRun, Origin,
-    PreparedData, RUN_KEYS, RunConfig, RunContext, RunManifest, RunStore, Runner, SEARCH_KEYS, Speed, StepLine,
-    StepLog, StoredRun, Workload, differences, effective_keys, foreign_keys, general_keys, resolve, run_id, write_json,
+    BURN_VERSION, ClaimLost, FILE_KEYS, FileOptions, FinishedRun, Imported, Labels, Layers, NUMERICS, OpenRun, Origin, Owner,
+    PreparedData, RUN_KEYS, RunConfig, RunContext, RunManifest, RunStore, Runner, SEARCH_KEYS, STALE_AFTER, Speed, StepLine,
+    StepLog, StoredRun, Workload, differences, effective_keys, foreign_keys, general_keys, owner_of, resolve, run_id, write_json,
 };
 pub use search::{
     Dimension, Domain, EmbeddingError, KnownEmbeddings, Search, SearchOptions, Searched, Space, TrialConfig,
-    TrialRunner, WordVectors, embedding_file, known_embeddings, search_work,
+    TrialRunner, WordVectors, embedding_file, known_embeddings,
 };
 pub use study::{Deviation, Parity, PretrainConfig, PretrainState, Pretraining, Tolerance, parity, stream, trace};
 pub use sweep::{
-    BackboneShape, Estimate, Experiment, ExperimentKind, ExperimentResult, Failure, Grid, Plan, PlanOptions,
-    RunOutcome, Scale, Suite, Sweep, UnknownName, duration, estimate, work,
+    Array, BackboneShape, Concluded, Estimate, Event, Executor, Experiment, ExperimentKind, ExperimentResult, Failure,
+    Grid, Heard, HeardRun, Item, Left, Plan, PlanOptions, Queue, RunOutcome, Scale, SlurmOptions, Suite, Sweep, Teller,
+    UnknownName, Worker, duration, estimate,
 };
 pub use train::{
-    Adam, Checkpoint, CheckpointPolicy, LossScale, ModuleOptimizer, Optimizer, OptimizerConfig, OptimizerState,
+    Adam, Checkpoint, CheckpointPolicy, Doing, Ended, LossScale, ModuleOptimizer, Optimizer, OptimizerConfig, OptimizerState,
     RunError, Schedule, Silent, Step, StepGradients, Stop, SweepWatch, TextPrediction, TrainConfig, TrainState,
     Trained, TrainedModel, Trainer, Training, TrainingData, Update, Watch, WriteCheckpoint, train,
 };

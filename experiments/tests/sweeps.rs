@@ -154,7 +154,7 @@ fn a_killed_process_costs_its_run_alone() {
     let failed = report["failed"].as_array().unwrap();
     assert_eq!((failed.len(), report["runs"].as_array().unwrap().len()), (1, 2), "{}", errors(&output));
     let error = failed[0]["error"].as_str().unwrap();
-    assert!(error.contains("signal: 9") && error.contains("log: runs/logs/"), "{error}");
+    assert!(error.contains("signal: 9") && error.contains("runs/queues/own-1/"), "{error}");
     // What it had done is not lost.
     let again = place.run(&options);
     assert_eq!(again["runs"].as_array().unwrap().len(), 3);

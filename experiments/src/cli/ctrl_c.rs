@@ -1,6 +1,8 @@
-//! Ctrl-C: the first asks for an end in good order, the second ends the process.
+//! Ctrl-C: the first asks for an end in good order, the second ends the process. A cluster's signal asks in the same way.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
+
+use anyhow::Result;
 
 use crate::train::Stop;
 
@@ -22,4 +24,23 @@ pub fn request_stop(stop: &Stop) {
             eprintln!("warning: Ctrl-C will end the run without a last checkpoint: {error}");
         }
     });
+}
+
+/// Lets SIGUSR1 ask `stop`: a cluster sends it when a job's time is nearly up. What is returned says whether it did.
+///
+/// # Errors
+/// If the system does not let us.
+#[cfg(unix)]
+pub fn stop_when_time_is_up(stop: &Stop) -> Result<Stop> {
+    let time_is_up = Stop::default();
+    for flag in [&time_is_up, stop] {
+        signal_hook::flag::register(signal_hook::consts::SIGUSR1, flag.flag())?;
+    }
+    Ok(time_is_up)
+}
+
+/// Other systems have no such signal.
+#[cfg(not(unix))]
+pub fn stop_when_time_is_up(_: &Stop) -> Result<Stop> {
+    Ok(Stop::default())
 }

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
-use clap::{Args, builder::RangedU64ValueParser};
+use anyhow::{Context, Result, ensure};
+use clap::{Args, ValueEnum, builder::RangedU64ValueParser};
 use serde::Serialize;
 
 use super::{
@@ -12,8 +12,9 @@ use super::{
     progress::Notes,
 };
 use crate::{
+    lab::Keys,
     run::{Layers, RunContext},
-    sweep::{Estimate, Plan, PlanOptions, Scale, Suite, estimate},
+    sweep::{Estimate, Executor, Plan, PlanOptions, Scale, SlurmOptions, Suite, estimate},
 };
 
 /// How experiments are run, and with what.
@@ -34,12 +35,57 @@ pub struct ExperimentArgs {
     /// Processes that run at the same time, each with its share of the cores [default: one for each core for `nano` on a CPU, else 1]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     jobs: Option<usize>,
+    #[command(flatten)]
+    pub executor: ExecutorArgs,
     /// Print the runs and how long they will take here, and do nothing else
     #[arg(long)]
     pub dry_run: bool,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+/// Who does the work.
+#[derive(Args, Debug)]
+pub struct ExecutorArgs {
+    /// Who does the work: processes of this machine, or jobs that Slurm starts
+    #[arg(long, default_value = "local", value_enum)]
+    executor: ExecutorName,
+    /// An option of the jobs, above those of the file's [slurm] part: workers, at_once, or any of sbatch's, such as partition, time,
+    /// gpus, account, cpus_per_task
+    #[arg(long, value_name = "KEY=VALUE")]
+    slurm: Vec<String>,
+    /// Submit the jobs and return; `runs watch` follows them, and the same command without this gathers what they did
+    #[arg(long)]
+    pub detach: bool,
+    /// Cancel the jobs when interrupted, without asking
+    #[arg(long)]
+    pub yes: bool,
+}
+
+/// Who does the work, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ExecutorName {
+    /// Processes of this machine
+    Local,
+    /// Jobs of a cluster
+    Slurm,
+}
+
+impl ExecutorArgs {
+    /// What they come to: so many processes, or jobs with these options.
+    pub fn executor(&self, jobs: usize, options: &Keys) -> Result<Executor> {
+        if self.executor == ExecutorName::Local {
+            ensure!(self.slurm.is_empty() && !self.detach, "--slurm and --detach are for --executor slurm");
+            return Ok(Executor::Local(jobs));
+        }
+        let mut said = Keys::new();
+        for text in &self.slurm {
+            let (key, value) = text.split_once('=').with_context(|| format!("--slurm {text}: give KEY=VALUE"))?;
+            said.insert(key.trim().replace('-', "_"), value.trim().into());
+        }
+        Ok(Executor::Slurm(SlurmOptions::default().with(options)?.with(&said)?))
+    }
 }
 
 impl ExperimentArgs {

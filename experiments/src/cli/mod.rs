@@ -12,7 +12,7 @@ mod output;
 mod progress;
 mod saved;
 
-use std::{ffi::OsString, io, panic, process::ExitCode};
+use std::{ffi::OsString, panic, process::ExitCode};
 
 use anyhow::Result;
 use clap::{FromArgMatches, Parser, Subcommand};
@@ -21,7 +21,6 @@ use crate::{
     device::{guard, retain_freed_memory},
     lab::{Keys, Lab},
     run::general_keys,
-    search, sweep,
     train::Stop,
 };
 use commands::*;
@@ -46,12 +45,8 @@ enum Command {
     Reproduce(Box<reproduce::ReproduceArgs>),
     Report(report::ReportArgs),
     Runs(runs::RunsArgs),
-    /// Take runs from standard input (`run --jobs` starts this)
     #[command(hide = true)]
-    Work,
-    /// Help with a search that standard input names (`baseline --jobs` starts this)
-    #[command(hide = true)]
-    SearchWork,
+    Work(work::WorkArgs),
     Baseline(Box<baseline::BaselineArgs>),
     Pretrain(pretrain::PretrainArgs),
     Params(params::ParamsArgs),
@@ -127,15 +122,7 @@ fn parsed(lab: &Lab, matches: &clap::ArgMatches) -> Result<()> {
         Command::Reproduce(args) => reproduce::run(&args, &session),
         Command::Report(args) => report::run(&args, &session),
         Command::Runs(args) => runs::run(&args),
-        Command::Work => {
-            ctrl_c::request_stop(&session.stop);
-            let orders = io::BufReader::new(io::stdin());
-            sweep::work(lab, &session.stop, orders, io::stdout(), &mut progress::WorkerLog)
-        }
-        Command::SearchWork => {
-            ctrl_c::request_stop(&session.stop);
-            search::search_work(lab, &session.stop, io::BufReader::new(io::stdin()), &mut progress::WorkerLog)
-        }
+        Command::Work(args) => work::run(&args, &session),
         Command::Baseline(args) => baseline::run(&args, &session),
         Command::Pretrain(args) => pretrain::run(&args, &session),
         Command::Params(args) => params::run(&args, &session),

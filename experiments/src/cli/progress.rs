@@ -144,6 +144,8 @@ pub struct SweepProgress {
     count: Count,
     /// The experiment under way.
     experiment: String,
+    /// Whether a cluster's jobs are cancelled without asking.
+    cancels: bool,
 }
 
 /// How many runs are over.
@@ -177,18 +179,20 @@ impl Count {
 impl SweepProgress {
     /// Shows nothing but failures if `quiet`.
     pub fn new(quiet: bool) -> Self {
-        Self { quiet, pace: Pace::default(), count: Count::default(), experiment: String::new() }
+        let (pace, count, experiment) = Default::default();
+        Self { quiet, pace, count, experiment, cancels: false }
+    }
+
+    /// Cancels a cluster's jobs without asking, when it is interrupted.
+    pub fn cancelling(mut self, unasked: bool) -> Self {
+        self.cancels = unasked;
+        self
     }
 
     /// Counts towards so many runs of several experiments.
     pub fn of_all(mut self, runs: usize) -> Self {
         self.count.all = Some((0, runs));
         self
-    }
-
-    /// Says whether runs that turn out to be finished were counted.
-    pub fn holds_finished(&mut self, counted: bool) {
-        self.count.holds_finished = counted;
     }
 
     /// How many runs of the last experiment were finished before, as a part of a sentence.
@@ -206,8 +210,23 @@ impl SweepWatch for SweepProgress {
         Box::new(if self.quiet { Progress::Quiet } else { Progress::line(&format!("{label}  ")) })
     }
 
-    fn experiment(&mut self, name: &str) {
-        (self.experiment, self.count.before) = (format!("{name}  "), 0);
+    fn experiment(&mut self, name: &str, search: bool) {
+        (self.experiment, self.count.before, self.count.holds_finished) = (format!("{name}  "), 0, search);
+    }
+
+    fn concluded(&mut self, name: &str, said: &str) {
+        if !self.quiet {
+            let _ = writeln!(io::stderr(), "{name} is done{}{said}", self.before());
+        }
+    }
+
+    fn cancels(&mut self, jobs: &str) -> bool {
+        if self.cancels || !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+            return self.cancels;
+        }
+        let _ = write!(io::stderr(), "cancel job {jobs}? [y/N] ").and_then(|()| io::stderr().flush());
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer).is_ok() && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str())
     }
 
     fn ended(&mut self, ended: Ended<'_>) {

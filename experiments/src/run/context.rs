@@ -46,6 +46,13 @@ impl Default for RunContext {
 }
 
 impl RunContext {
+    /// The same places, wherever a process is started.
+    pub fn absolute(&self) -> Self {
+        let absolute = |path: &Option<PathBuf>| path.as_deref().map(absolute_path);
+        let (data_dir, cache_dir, runs) = (absolute(&self.data_dir), absolute(&self.cache_dir), absolute(&self.runs));
+        Self { data_dir, cache_dir, runs, ..self.clone() }
+    }
+
     /// A fetcher for the folder of backbones.
     pub fn fetcher(&self) -> Fetcher {
         Fetcher::new(self.cache_dir.clone().unwrap_or_else(Fetcher::default_cache))

@@ -13,6 +13,7 @@ use tasks::{EvaluationSet, Head, TaskData, TaskKind};
 use super::{
     BURN_VERSION, FileOptions, NUMERICS, OpenRun, PreparedData, RunConfig, RunContext, RunManifest, RunStore, StepLog,
     StoredRun,
+    claim::lost_is_busy,
     data::validation,
     store::{DTYPE, Origin, run_id},
 };
@@ -162,6 +163,7 @@ impl<'a> Runner<'a> {
             let backbone = self.backbone(&config.backbone, watch)?;
             self.start(&backbone, config, false, watch)
         })
+        .map_err(lost_is_busy)
     }
 
     /// [`run`](Self::run) on a backbone that is loaded already. A finished run whose trained tensors are not here is run again.
@@ -174,7 +176,7 @@ impl<'a> Runner<'a> {
         config: &RunConfig,
         watch: &mut dyn Watch,
     ) -> Result<FinishedRun, RunError> {
-        guard_on(&self.context.devices.names.clone(), || self.start(backbone, config, true, watch))
+        guard_on(&self.context.devices.names.clone(), || self.start(backbone, config, true, watch)).map_err(lost_is_busy)
     }
 
     fn start(
@@ -240,7 +242,7 @@ impl<'a> Runner<'a> {
             self.continue_run(id, manifest, &data, &backbone, false, watch)
         });
         self.context = before;
-        ended
+        ended.map_err(lost_is_busy)
     }
 
     /// Runs what was started, from its last checkpoint.
@@ -291,7 +293,7 @@ impl<'a> Runner<'a> {
             probe_every: probes.then_some(PROBE_EVERY),
             ..ready.training(&config, &backbone.config, precision)
         };
-        let mut trained = model.train(&training, checkpoints, &mut Watchers { watch, log })?;
+        let mut trained = model.train(&training, checkpoints, &mut Watchers { watch, log, open: open.as_ref() })?;
 
         // Scores of the model that is kept, on whatever was not looked at in training.
         let (started, mut cpu) = (Instant::now(), CpuClock::start());
@@ -536,6 +538,7 @@ impl RunConfig {
 struct Watchers<'a> {
     watch: &'a mut dyn Watch,
     log: Option<StepLog>,
+    open: Option<&'a OpenRun>,
 }
 
 impl Watch for Watchers<'_> {
@@ -549,6 +552,7 @@ impl Watch for Watchers<'_> {
     }
 
     fn checkpoint(&mut self) -> Result<()> {
+        self.open.map_or(Ok(()), OpenRun::check)?;
         self.log.as_mut().map_or(Ok(()), StepLog::checkpoint)
     }
 }

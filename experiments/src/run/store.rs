@@ -7,13 +7,14 @@ use std::{
     time::Duration,
 };
 
-use adapter_core::{TaskFile, write_atomically};
+use adapter_core::{TaskFile, write_atomically, write_once};
 use analysis::{Kept, Move, RunRecord, SCHEMA, Scored, Status, folder};
 use anyhow::{Context, Result, anyhow, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::{
     FileOptions, RunConfig,
+    claim::{Claim, Claimed},
     context::{absolute_name, absolute_path},
 };
 use crate::{
@@ -93,13 +94,13 @@ pub enum StoredRun {
     Open(OpenRun),
 }
 
-/// A run that no other process touches while this lives. The system releases the lock of a process that is killed.
+/// A run that no other process touches while this lives.
 pub struct OpenRun {
     id: String,
     folder: PathBuf,
     /// Its record, if only its trained tensors are missing.
     known: Option<Box<RunRecord>>,
-    _lock: fs::File,
+    claim: Claim,
 }
 
 /// What became of the documents of an export.
@@ -182,7 +183,7 @@ impl RunStore {
         read_manifest(&path, id)
     }
 
-    /// Finds a run by its id and locks it, unless it is finished.
+    /// Finds a run by its id and claims it, unless it is finished.
     ///
     /// # Errors
     /// If another process runs it, its record cannot be used, or the folder cannot be written.
@@ -206,18 +207,13 @@ impl RunStore {
             return Ok(StoredRun::Finished(Box::new(record)));
         }
         fs::create_dir_all(&run).with_context(|| format!("cannot make {}", run.display()))?;
-        let path = run.join(folder::LOCK);
-        let lock = fs::File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => return Err(RunError::Busy { id: id.to_owned(), lock: path }),
-            Err(fs::TryLockError::Error(error)) => {
-                return Err(anyhow::Error::new(error).context(format!("cannot lock {}", path.display())).into());
-            }
-        }
-        let mut open = OpenRun { id: id.to_owned(), folder: run, known: None, _lock: lock };
+        let claim = match Claim::take(&run)? {
+            Claimed::Ours(claim) => claim,
+            Claimed::Theirs(owner) => return Err(RunError::Busy { id: id.to_owned(), owner }),
+        };
+        let mut open = OpenRun { id: id.to_owned(), folder: run, known: None, claim };
         open.sweep();
-        // Another process may have finished between our look and our lock.
+        // Another process may have finished between our look and our claim.
         match read_record(&open.folder, id)? {
             Some(record) if is_whole(&record) => {
                 open.forget_checkpoint();
@@ -233,12 +229,13 @@ impl RunStore {
 
 /// Writes a document that appears whole or not at all, in a folder that is made if it is not there.
 pub fn write_json(path: &Path, document: &impl Serialize) -> Result<()> {
-    let write = || {
-        path.parent().map_or(Ok(()), fs::create_dir_all)?;
-        let text = serde_json::to_string_pretty(document)? + "\n";
-        write_atomically(path, text.as_bytes())
-    };
-    write().with_context(|| format!("cannot write {}", path.display()))
+    let text = self::document(document)?;
+    write_atomically(path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A document as it is written.
+fn document(document: &impl Serialize) -> Result<String> {
+    Ok(serde_json::to_string_pretty(document)? + "\n")
 }
 
 fn read_manifest(path: &Path, id: &str) -> Result<RunManifest> {
@@ -306,6 +303,14 @@ fn parse_record(bytes: &[u8], id: &str, place: &str) -> Result<RunRecord> {
 }
 
 impl OpenRun {
+    /// Says whether the run is still ours; asked before anything of it is written.
+    ///
+    /// # Errors
+    /// If another process took it, because this one was silent for too long.
+    pub fn check(&self) -> Result<()> {
+        self.claim.check()
+    }
+
     /// Where the run's state is kept.
     pub fn checkpoint_path(&self) -> PathBuf {
         self.folder.join(folder::CHECKPOINT)
@@ -316,6 +321,7 @@ impl OpenRun {
     /// # Errors
     /// If it cannot be written.
     pub fn keep(&self, checkpoint: &Checkpoint) -> Result<()> {
+        self.check()?;
         checkpoint.write(&self.checkpoint_path(), &self.id)
     }
 
@@ -342,6 +348,7 @@ impl OpenRun {
         if let Some(from) = before.filter(|before| *before != device).cloned() {
             manifest.moves.push(Move { step, from, to: device.to_owned() });
         }
+        self.check()?;
         write_json(&path, &manifest)?;
         Ok(manifest)
     }
@@ -365,10 +372,14 @@ impl OpenRun {
             // The last bits may differ on another processor; whoever asked for the tensors must know.
             ensure!(found.is_empty(), "run {id} does not come out as its record says: {} differ", found.join(", "));
         }
+        self.check()?;
         if let Some(file) = file {
             file.write(&self.folder.join(folder::PARAMETERS))?;
         }
-        write_json(&self.folder.join(folder::RECORD), record)?;
+        self.check()?;
+        let path = self.folder.join(folder::RECORD);
+        // A record is written once, even if another process took the run since we looked.
+        write_once(&path, document(record)?.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
         self.forget_checkpoint();
         Ok(())
     }
@@ -379,7 +390,7 @@ impl OpenRun {
         let _ = Checkpoint::remove(&self.checkpoint_path());
     }
 
-    /// Removes files that a killed process was writing; while we hold the lock nobody else writes.
+    /// Removes files that a killed process was writing; while we have the claim nobody else writes.
     fn sweep(&self) {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(".tmp")) {

@@ -9,11 +9,9 @@ mod features;
 mod network;
 mod space;
 mod trial;
-mod workers;
 
 pub use config::{Search, SearchOptions, Searched};
 pub(crate) use config::{is_search_key, search_options};
 pub use embeddings::{EmbeddingError, KnownEmbeddings, WordVectors, embedding_file, known_embeddings};
 pub use space::{Dimension, Domain, Space, TrialConfig};
 pub use trial::TrialRunner;
-pub use workers::work as search_work;

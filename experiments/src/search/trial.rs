@@ -30,7 +30,7 @@ use super::{
 use crate::{
     device::{CpuClock, Precision, guard_on, memory, vector_bits},
     lab::Lab,
-    run::{BURN_VERSION, FileOptions, NUMERICS, RunContext, RunStore, StoredRun, limited, run_id},
+    run::{BURN_VERSION, FileOptions, NUMERICS, RunContext, RunStore, StoredRun, limited, lost_is_busy, run_id},
     train::{ModuleOptimizer, Optimizer, RunError, Silent, StepGradients, Stop, Update, Watch},
 };
 
@@ -130,7 +130,7 @@ impl<'a> TrialRunner<'a> {
         watch: &mut dyn Watch,
     ) -> Result<(RunRecord, bool), RunError> {
         let devices = self.context.devices.names.clone();
-        guard_on(&devices, || self.start(config, files, watch))
+        guard_on(&devices, || self.start(config, files, watch)).map_err(lost_is_busy)
     }
 
     fn start(

@@ -118,6 +118,9 @@ struct ExperimentFile {
     about: String,
     #[serde(default)]
     kind: ExperimentKind,
+    /// Options of Slurm's jobs.
+    #[serde(default)]
+    slurm: Keys,
     /// What differs between the methods that are compared.
     #[serde(default)]
     series: Vec<Keys>,
@@ -151,6 +154,8 @@ pub struct Experiment {
     pub kind: ExperimentKind,
     /// Which tasks it is about.
     pub suite: Suite,
+    /// Options of Slurm's jobs.
+    pub slurm: Keys,
     /// What differs between the methods that are compared.
     pub(super) series: Vec<Series>,
 }
@@ -240,6 +245,7 @@ impl Experiment {
             about: file.about,
             kind: file.kind,
             suite,
+            slurm: file.slurm,
             series: series.collect::<Result<_>>()?,
         })
     }

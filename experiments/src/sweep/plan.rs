@@ -7,13 +7,13 @@ use anyhow::{Context, Result, ensure};
 use bert_backbone::KnownBackbone;
 use serde::{Serialize, Serializer};
 
-use super::{Experiment, ExperimentKind, Grid, RunOutcome, Scale, Suite, Sweep, workers::INTERRUPTED};
+use super::{Experiment, ExperimentKind, Grid, Item, RunOutcome, Scale, Suite, Sweep, workers::{INTERRUPTED, Unwatched}};
 use crate::{
     lab::{Inference, Keys, Lab},
     run::{Layers, RunConfig, RunContext, RunStore, Runner, write_json},
     search::{Search, is_search_key},
     study::stream,
-    train::{Ended, RunError, Silent},
+    train::{Ended, RunError, Silent, SweepWatch},
 };
 
 /// An experiment with all its runs.
@@ -33,6 +33,9 @@ pub struct Plan {
     pub missing: Vec<String>,
     /// Points for which the backbone is too small, and why.
     pub too_large: Vec<String>,
+    /// Options of Slurm's jobs.
+    #[serde(skip_serializing_if = "Keys::is_empty")]
+    pub slurm: Keys,
     /// Keys of the experiment that were changed from outside, the backbone aside.
     pub overrides: Keys,
     /// Its runs.
@@ -115,7 +118,7 @@ impl Plan {
         let mut tasks: Vec<&str> = runs.iter().map(|run| run.task.as_str()).chain(searched).collect();
         tasks.dedup();
         tasks.into_iter().try_for_each(|task| context.check_task(lab, task))?;
-        let Experiment { name, preset, about, kind, .. } = experiment;
+        let Experiment { name, preset, about, kind, slurm, .. } = experiment;
         let mut overrides = environment;
         overrides.extend(options.set.clone());
         overrides.remove("backbone");
@@ -124,7 +127,7 @@ impl Plan {
             overrides.retain(|key, _| is_search_key(key));
         }
         let scale = options.scale;
-        Ok(Self { experiment: name, preset, about, kind, scale, missing, too_large, overrides, runs, searches })
+        Ok(Self { experiment: name, preset, about, kind, scale, missing, too_large, slurm, overrides, runs, searches })
     }
 
     /// Whether there is nothing to run.
@@ -155,38 +158,49 @@ impl Plan {
         self.runs.first().map(|run| run.backbone.as_str()).or_else(searched)
     }
 
-    /// Runs all runs, and does with them what the experiment asks for.
-    ///
-    /// # Errors
-    /// If it was interrupted, or what came out cannot be kept. A run that fails is no error.
-    pub fn execute(&self, sweep: &mut Sweep<'_>) -> Result<ExperimentResult> {
-        ensure!(sweep.context.runs.is_some(), "an experiment needs a folder for its runs");
-        sweep.watch.experiment(&self.experiment);
-        let (ended, result) = match self.kind {
-            ExperimentKind::Stream | ExperimentKind::Search => (Vec::new(), Ok(())),
-            ExperimentKind::Train | ExperimentKind::Ablate => sweep.run_all(&self.runs),
-        };
-        if let Err(error) = result {
-            self.keep_partial(&ended, sweep)?;
-            return Err(error);
+    /// Its runs, if they are trained each for itself.
+    pub(super) fn single_runs(&self) -> &[RunConfig] {
+        match self.kind {
+            ExperimentKind::Train | ExperimentKind::Ablate => &self.runs,
+            ExperimentKind::Stream | ExperimentKind::Search => &[],
         }
-        self.conclude(&ended, sweep)
     }
 
-    /// Does with finished runs what the experiment asks for, and writes down which belong to it.
+    /// Its work, in pieces that different processes can do.
+    pub fn items(&self) -> Vec<Item> {
+        match self.kind {
+            ExperimentKind::Train => self.runs.iter().cloned().map(Item::Train).collect(),
+            ExperimentKind::Ablate => self.runs.iter().cloned().map(Item::Ablate).collect(),
+            ExperimentKind::Stream => streams_of(&self.runs).into_iter().map(Item::Stream).collect(),
+            ExperimentKind::Search => self.searches.iter().cloned().map(Item::Search).collect(),
+        }
+    }
+
+    /// Does with finished runs what the experiment asks for, as far as nobody has done it, and writes down which belong to it.
+    /// `failed` says why some of its [`items`](Self::items) are not there.
     ///
     /// # Errors
-    /// As for [`execute`](Self::execute).
-    pub fn conclude(&self, ended: &[RunOutcome], sweep: &mut Sweep<'_>) -> Result<ExperimentResult> {
+    /// If it was interrupted, or what came out cannot be kept.
+    pub fn conclude(
+        &self,
+        ended: &[RunOutcome],
+        failed: &BTreeMap<usize, String>,
+        sweep: &mut Sweep<'_>,
+    ) -> Result<ExperimentResult> {
         let mut result = self.collect(sweep.lab, ended);
         let runs = sweep.context.runs.clone().context("an experiment needs a folder for its runs")?;
         match self.kind {
             ExperimentKind::Train => {}
-            ExperimentKind::Ablate => result.ablate(sweep, &runs, &self.runs)?,
-            ExperimentKind::Stream => result.stream(sweep, &runs, &self.runs)?,
+            ExperimentKind::Ablate => result.ablate(sweep, &self.runs)?,
+            ExperimentKind::Stream => result.stream(sweep, &self.runs, failed)?,
             ExperimentKind::Search => {
-                for search in &self.searches {
-                    match search.run_in_processes(sweep.lab, sweep.context, sweep.stop, sweep.jobs, sweep.watch) {
+                for (number, search) in self.searches.iter().enumerate() {
+                    let run = format!("{} without BERT", search.task);
+                    if let Some(error) = failed.get(&number) {
+                        result.failed.push(Failure { run, config: Keys::new(), error: error.clone() });
+                        continue;
+                    }
+                    match search.run(sweep.lab, sweep.context, sweep.stop, sweep.told(&mut Unwatched)) {
                         Ok(searched) => {
                             let place = result.runs.len();
                             result.runs.extend((place..).zip(searched.trials));
@@ -194,7 +208,7 @@ impl Plan {
                         }
                         Err(error) if sweep.stop.requested() => return Err(error),
                         Err(error) => {
-                            let (run, error) = (format!("{} without BERT", search.task), format!("{error:#}"));
+                            let error = format!("{error:#}");
                             tell_failed(sweep, &run, &error);
                             result.failed.push(Failure { run, config: Keys::new(), error });
                         }
@@ -300,64 +314,84 @@ pub(super) fn known_stream(runner: &mut Runner<'_>, place: &Path, runs: &[RunCon
     Ok(None)
 }
 
+/// What a run's insertions are worth, measured unless that was done before.
+pub(super) fn ablation(
+    runner: &mut Runner<'_>,
+    config: &RunConfig,
+    record: &RunRecord,
+) -> Result<AblationRecord, RunError> {
+    let store = RunStore::new(runner.runs().context("an ablation needs a folder of runs")?);
+    let path = store.folder(&record.id).join(folder::ABLATION);
+    let known = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    if let Some(ablation) = known.filter(|known: &AblationRecord| known.schema == SCHEMA) {
+        return Ok(ablation);
+    }
+    let backbone = runner.backbone(&config.backbone, &mut Silent)?;
+    let run = runner.run_on(&backbone, config, &mut Silent)?;
+    let file = runner.trained(&run)?;
+    let (kind, task) = (file.info.kind.parse().context("the task's kind")?, file.info.task.clone());
+    let model = runner.lab().load(&backbone, file, runner.device())?;
+    let model = model.in_precision(runner.precision());
+    let set = runner.validation(config, &backbone, &mut Silent)?;
+    let (network, batch_size) = (&backbone.config, 2 * config.train.batch_size);
+    let ablation = model.ablate(&set, Inference { network, batch_size, device: runner.device() })?;
+    let ablation = ablation.record(&task, kind, set.majority_accuracy());
+    write_json(&path, &ablation)?;
+    Ok(ablation)
+}
+
+/// Learns tasks one after the other, unless that was done before.
+pub(super) fn learn_stream(
+    runner: &mut Runner<'_>,
+    runs: &[RunConfig],
+    watch: &mut dyn SweepWatch,
+) -> Result<StreamRecord, RunError> {
+    let place = runner.runs().context("a stream needs a folder of runs")?.to_owned();
+    if let Some(known) = known_stream(runner, &place, runs)? {
+        return Ok(known);
+    }
+    let streamed = stream(runner, runs, watch)?;
+    write_json(&place.join(folder::STREAMS).join(format!("{}.json", streamed.id)), &streamed)?;
+    Ok(streamed)
+}
+
 impl ExperimentResult {
     /// Removes what was inserted from every span of layers of every run, unless that was done before.
-    fn ablate(&mut self, sweep: &Sweep<'_>, runs: &Path, configs: &[RunConfig]) -> Result<()> {
-        let (store, mut runner) = (RunStore::new(runs), None::<Runner<'_>>);
+    fn ablate(&mut self, sweep: &Sweep<'_>, configs: &[RunConfig]) -> Result<()> {
+        let mut runner = None::<Runner<'_>>;
         for (&number, record) in self.runs.iter().filter(|(_, record)| record.status == Status::Finished) {
             ensure!(!sweep.stop.requested(), INTERRUPTED);
-            let config = &configs[number];
-            let path = store.folder(&record.id).join(folder::ABLATION);
-            let known = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-            let ablation = match known.filter(|known: &AblationRecord| known.schema == SCHEMA) {
-                Some(ablation) => ablation,
-                None => {
-                    let runner = match &mut runner {
-                        Some(runner) => runner,
-                        none => none.insert(sweep.runner()?),
-                    };
-                    let backbone = runner.backbone(&config.backbone, &mut Silent)?;
-                    let run = runner.run_on(&backbone, config, &mut Silent).map_err(|error| error.explained(true))?;
-                    let file = runner.trained(&run)?;
-                    let (kind, task) = (file.info.kind.parse()?, file.info.task.clone());
-                    let model = runner.lab().load(&backbone, file, runner.device())?;
-                    let model = model.in_precision(runner.precision());
-                    let set = runner.validation(config, &backbone, &mut Silent)?;
-                    let (network, batch_size) = (&backbone.config, 2 * config.train.batch_size);
-                    let ablation = model.ablate(&set, Inference { network, batch_size, device: runner.device() })?;
-                    let ablation = ablation.record(&task, kind, set.majority_accuracy());
-                    write_json(&path, &ablation)?;
-                    ablation
-                }
+            let runner = match &mut runner {
+                Some(runner) => runner,
+                none => none.insert(sweep.runner()?),
             };
+            let ablation = ablation(runner, &configs[number], record).map_err(|error| error.explained(true))?;
             self.ablations.insert(record.id.clone(), ablation);
         }
         Ok(())
     }
 
     /// Learns the tasks one after the other, once for each method.
-    fn stream(&mut self, sweep: &mut Sweep<'_>, folder: &Path, runs: &[RunConfig]) -> Result<()> {
+    fn stream(&mut self, sweep: &mut Sweep<'_>, runs: &[RunConfig], failed: &BTreeMap<usize, String>) -> Result<()> {
         let mut runner = Runner::new(sweep.lab, sweep.context, sweep.stop.clone())?;
-        for runs in streams_of(runs) {
-            if let Some(known) = known_stream(&mut runner, folder, &runs)? {
-                self.streams.push(known);
-                continue;
+        for (number, runs) in streams_of(runs).into_iter().enumerate() {
+            let error = match failed.get(&number) {
+                Some(reason) => reason.clone(),
+                None => match learn_stream(&mut runner, &runs, sweep.told(&mut Unwatched)) {
+                    Ok(streamed) => {
+                        self.streams.push(streamed);
+                        continue;
+                    }
+                    Err(error) if error.ends_everything() => return Err(error.explained(true)),
+                    Err(error @ RunError::Busy { .. }) => return Err(error.into()),
+                    Err(error) => error.message(),
+                },
+            };
+            let failure = Failure::new(sweep.lab, &runs[0], &format!("its stream: {error}"));
+            if !failed.contains_key(&number) {
+                tell_failed(sweep, &failure.run, &failure.error);
             }
-            let lab = sweep.lab;
-            match stream(&mut runner, &runs, sweep.watch) {
-                Ok(streamed) => {
-                    let path = folder.join(analysis::folder::STREAMS).join(format!("{}.json", streamed.id));
-                    write_json(&path, &streamed)?;
-                    self.streams.push(streamed);
-                }
-                Err(error) if error.ends_everything() => return Err(error.explained(true)),
-                Err(error @ RunError::Busy { .. }) => return Err(error.into()),
-                Err(error) => {
-                    let failure = Failure::new(lab, &runs[0], &format!("its stream: {}", error.message()));
-                    tell_failed(sweep, &failure.run, &failure.error);
-                    self.failed.push(failure);
-                }
-            }
+            self.failed.push(failure);
         }
         Ok(())
     }

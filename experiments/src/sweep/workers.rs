@@ -1,26 +1,38 @@
 //! Many runs: one after the other, or in several processes. One that fails does not stop the rest.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     fs,
-    io::{BufRead, BufReader, Write},
-    path::Path,
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc::channel},
+    ops::Range,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use analysis::{RunRecord, folder};
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use serde::{Deserialize, Serialize};
+use analysis::RunRecord;
+use anyhow::{Context, Result, bail, ensure};
 
+use super::{
+    ExperimentResult, Plan,
+    queue::{Event, Heard, HeardRun, Item, Queue, Teller},
+    slurm::{Array, SlurmOptions},
+};
 use crate::{
-    device::panic_text,
     lab::Lab,
-    run::{BUSY_PAUSE, RunConfig, RunContext, Runner},
+    run::{BUSY_PAUSE, RunConfig, RunContext, RunStore, Runner},
+    search::{Search, Searched},
     train::{Ended, RunError, Stop, SweepWatch, Watch},
 };
+
+/// Who does the work.
+#[derive(Clone, Debug)]
+pub enum Executor {
+    /// So many processes of this machine; one is this process itself.
+    Local(usize),
+    /// Processes that Slurm starts.
+    Slurm(SlurmOptions),
+}
 
 /// Many runs, and whoever follows them.
 pub struct Sweep<'a> {
@@ -30,8 +42,8 @@ pub struct Sweep<'a> {
     pub context: &'a RunContext,
     /// Ends them all in good order.
     pub stop: &'a Stop,
-    /// Processes that run at the same time.
-    pub jobs: usize,
+    /// Who does them.
+    pub executor: Executor,
     /// Who is told of them.
     pub watch: &'a mut dyn SweepWatch,
 }
@@ -39,18 +51,16 @@ pub struct Sweep<'a> {
 /// A run that is over: its record, or why it failed.
 pub type RunOutcome = (RunConfig, Result<RunRecord, String>);
 
-/// How an attempt at a run ended.
-#[derive(Debug, Serialize, Deserialize)]
-enum Outcome {
-    /// It is finished, and was so before if `before`.
-    Finished { record: Box<RunRecord>, before: bool },
-    /// It failed, for this reason.
-    Failed(String),
-    /// It was stopped, and so are all others.
-    Interrupted(String),
-    /// Another process runs it.
-    Busy,
-}
+/// What is done with an experiment that is over.
+pub type Concluded<'a> = dyn FnMut(&Plan, ExperimentResult, &mut dyn SweepWatch) -> Result<()> + 'a;
+
+/// Exit code of a process that was asked to stop while work is left: it goes on later.
+pub const LEFT_EARLY: i32 = 75;
+
+pub(super) const INTERRUPTED: &str = "interrupted; run the same command again to continue";
+
+/// Time between two looks at what processes say.
+const LOOK: Duration = Duration::from_millis(100);
 
 impl Sweep<'_> {
     /// A runner for one run at a time.
@@ -61,9 +71,106 @@ impl Sweep<'_> {
         Runner::new(self.lab, self.context, self.stop.clone())
     }
 
-    /// Trains all of `runs`, and returns what became of those that ended: of all of them, unless there is an error too. A run that
-    /// another process has is waited for; one that fails does not stop the rest. The error says that the runs were interrupted,
-    /// or that no process could be started.
+    /// Runs these experiments. `concluded` is called with each as soon as it and all before it are over.
+    ///
+    /// # Errors
+    /// If they were interrupted, what came out cannot be kept, or nobody is left to do the work. A run that fails is no error.
+    pub fn execute(&mut self, plans: &[Plan], concluded: &mut Concluded<'_>) -> Result<()> {
+        ensure!(self.context.runs.is_some(), "an experiment needs a folder for its runs");
+        if matches!(self.executor, Executor::Local(1)) {
+            for plan in plans {
+                self.watch.experiment(&plan.experiment, !plan.searches.is_empty());
+                let (ended, result) = self.run_all(plan.single_runs());
+                if let Err(error) = result {
+                    plan.keep_partial(&ended, self)?;
+                    return Err(error);
+                }
+                let result = plan.conclude(&ended, &BTreeMap::new(), self)?;
+                concluded(plan, result, self.watch)?;
+            }
+            return Ok(());
+        }
+        let mut items = Vec::new();
+        let parts: Vec<Range<usize>> = plans
+            .iter()
+            .map(|plan| {
+                items.extend(plan.items());
+                items.len() - plan.items().len()..items.len()
+            })
+            .collect();
+        let mut crew = self.start_crew(items, name_of(plans))?;
+        for (plan, part) in plans.iter().zip(parts) {
+            self.watch.experiment(&plan.experiment, !plan.searches.is_empty());
+            let result = crew.wait(part.clone(), self);
+            let ended = crew.outcomes(part.clone())?;
+            if let Err(error) = result {
+                plan.keep_partial(&ended, self)?;
+                return Err(error);
+            }
+            let result = plan.conclude(&ended, &crew.failures(part), self)?;
+            concluded(plan, result, self.watch)?;
+        }
+        crew.dismiss();
+        Ok(())
+    }
+
+    /// Lets Slurm do the work of these experiments, and does not wait for it. Returns the folder of the queue, and the job.
+    ///
+    /// # Errors
+    /// If Slurm does not take it, or is not who does the work.
+    pub fn detach(&self, plans: &[Plan]) -> Result<(PathBuf, String)> {
+        let crew = self.start_crew(plans.iter().flat_map(Plan::items).collect(), name_of(plans))?;
+        match &crew.hands {
+            Hands::Array(array) => Ok((crew.place.clone(), array.jobs().into_iter().collect())),
+            Hands::Processes(_) => bail!("only jobs of a cluster go on without us"),
+        }
+    }
+
+    /// Runs a search that belongs to no experiment.
+    ///
+    /// # Errors
+    /// As for [`Search::run`]; or if no process could be started, or nobody is left to do the work.
+    pub fn search(&mut self, search: &Search) -> Result<Searched> {
+        if !matches!(self.executor, Executor::Local(1)) {
+            let mut crew = self.start_crew(vec![Item::Search(search.clone())], "search")?;
+            crew.wait(0..1, self)?;
+            if let Some(reason) = crew.failures(0..1).remove(&0) {
+                bail!(reason);
+            }
+            crew.dismiss();
+            // All of it is there now.
+            return search.run(self.lab, self.context, self.stop, &mut Unwatched);
+        }
+        search.run(self.lab, self.context, self.stop, self.watch)
+    }
+
+    /// Whoever is told of what this process does itself: `nobody`, where others did the work and told of it.
+    pub(super) fn told<'w>(&'w mut self, nobody: &'w mut Unwatched) -> &'w mut dyn SweepWatch {
+        match self.executor {
+            Executor::Local(1) => self.watch,
+            _ => nobody,
+        }
+    }
+
+    /// Starts the processes that do this work.
+    fn start_crew(&self, items: Vec<Item>, name: &str) -> Result<Crew> {
+        // Said before any process starts, unless they have other devices than we.
+        if let Executor::Local(_) = self.executor {
+            self.context.devices.open()?;
+        }
+        let queue = Queue { context: self.context.absolute(), items };
+        let place = queue.keep(name)?;
+        let hands = match &self.executor {
+            Executor::Local(jobs) => Hands::Processes(Processes::new(*jobs)),
+            Executor::Slurm(options) => Hands::Array(Array::submit(&place, queue.items.len(), options)?),
+        };
+        let (heard, store) = (Heard::new(&place), RunStore::new(queue.context.runs.clone().unwrap_or_default()));
+        Ok(Crew { queue, place, hands, heard, store })
+    }
+
+    /// Trains all of `runs` in this process, and returns what became of those that ended: of all of them, unless there is an error
+    /// too. A run that another process has is waited for; one that fails does not stop the rest. The error says that the runs were
+    /// interrupted.
     pub fn run_all(&mut self, runs: &[RunConfig]) -> (Vec<RunOutcome>, Result<()>) {
         let mut ended = BTreeMap::new();
         let result = self.run_each(runs, &mut ended);
@@ -71,36 +178,25 @@ impl Sweep<'_> {
     }
 
     fn run_each(&mut self, runs: &[RunConfig], ended: &mut BTreeMap<usize, RunOutcome>) -> Result<()> {
-        // Said before any process starts.
-        self.context.devices.open()?;
         let (lab, of) = (self.lab, runs.len());
-        if self.jobs > 1 {
-            let Self { context, stop, jobs, watch, .. } = self;
-            let mut report = |number: usize, result: Result<&RunRecord, &str>, before: bool| {
-                let (done, label) = (ended.len() + 1, &runs[number].describe(lab));
-                watch.ended(Ended { done, of, label, result, before });
-                ended.insert(number, (runs[number].clone(), result.cloned().map_err(str::to_owned)));
-            };
-            return run_in_processes(context, stop, *jobs, runs, &mut report);
-        }
         let mut runner = Runner::new(lab, self.context, self.stop.clone())?;
         let mut queue: VecDeque<usize> = (0..of).collect();
         while let Some(number) = queue.pop_front() {
             let config = &runs[number];
             let label = config.describe(lab);
             let mut watch = self.watch.run(&label);
-            let outcome = attempt(&mut runner, config, &mut *watch);
+            let run = runner.run(config, &mut *watch);
             drop(watch);
-            let (result, before) = match outcome {
-                Outcome::Finished { record, before } => (Ok(*record), before),
-                Outcome::Failed(reason) => (Err(reason), false),
-                Outcome::Interrupted(reason) => bail!(reason),
-                Outcome::Busy => {
+            let (result, before) = match run {
+                Ok(run) => (Ok(run.record.clone()), run.was_finished()),
+                Err(RunError::Busy { .. }) => {
                     ensure!(!self.stop.requested(), INTERRUPTED);
                     queue.push_back(number);
                     thread::sleep(BUSY_PAUSE);
                     continue;
                 }
+                Err(error) if error.ends_everything() => return Err(error.explained(true)),
+                Err(error) => (Err(error.message()), false),
             };
             let (done, shown) = (ended.len() + 1, result.as_ref().map_err(String::as_str));
             self.watch.ended(Ended { done, of, label: &label, result: shown, before });
@@ -111,67 +207,12 @@ impl Sweep<'_> {
     }
 }
 
-/// Whoever is told that a run is over: its number, its record or why it failed, and whether it was finished before.
-type Report<'a> = dyn FnMut(usize, Result<&RunRecord, &str>, bool) + Send + 'a;
-
-fn run_in_processes(
-    context: &RunContext,
-    stop: &Stop,
-    jobs: usize,
-    runs: &[RunConfig],
-    report: &mut Report<'_>,
-) -> Result<()> {
-    let threads = threads_of(jobs);
-    let logs = context.runs.as_deref().context("several processes need a folder for their runs")?.join(folder::LOGS);
-    fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
-    let queue: Mutex<VecDeque<usize>> = Mutex::new((0..runs.len()).collect());
-    let report = Mutex::new(report);
-    let work = |job: usize| -> Result<()> {
-        // Another command may use the same folder.
-        let log = logs.join(format!("{}-{job}.log", std::process::id()));
-        let mut worker: Option<Worker> = None;
-        loop {
-            let Some(number) = lock(&queue).pop_front() else { return Ok(()) };
-            let mut ready = match worker.take() {
-                Some(worker) => worker,
-                None => Worker::start(context, stop, &log, threads)?,
-            };
-            let outcome = match ready.run(&runs[number]) {
-                Ok(outcome) => {
-                    worker = Some(ready);
-                    outcome
-                }
-                // It may end before it can answer.
-                Err(_) if stop.requested() => Outcome::Interrupted(INTERRUPTED.to_owned()),
-                Err(error) => Outcome::Failed(format!("its process ended ({error:#})")),
-            };
-            match outcome {
-                Outcome::Finished { record, before } => lock(&report)(number, Ok(&record), before),
-                Outcome::Failed(reason) => {
-                    lock(&report)(number, Err(&format!("{reason}; log: {}", log.display())), false)
-                }
-                Outcome::Interrupted(reason) => {
-                    // What ended this one ends them all: no further run is started.
-                    lock(&queue).clear();
-                    bail!(reason)
-                }
-                Outcome::Busy => {
-                    lock(&queue).push_back(number);
-                    thread::sleep(BUSY_PAUSE);
-                }
-            }
-            ensure!(!stop.requested() || lock(&queue).is_empty(), INTERRUPTED);
-        }
-    };
-    let work = &work;
-    thread::scope(|scope| {
-        let jobs: Vec<_> = (0..jobs).map(|job| scope.spawn(move || work(job))).collect();
-        let ended: Vec<Result<()>> = jobs
-            .into_iter()
-            .map(|job| job.join().unwrap_or_else(|panic| Err(anyhow!("a job failed: {}", panic_text(&*panic)))))
-            .collect();
-        ended.into_iter().collect()
-    })
+/// What work is called.
+fn name_of(plans: &[Plan]) -> &str {
+    match plans {
+        [plan] => &plan.experiment,
+        _ => "experiments",
+    }
 }
 
 /// Threads of each of so many processes.
@@ -183,127 +224,217 @@ pub(super) fn threads_of(jobs: usize) -> usize {
     }
 }
 
-pub(super) const INTERRUPTED: &str = "interrupted; run the same command again to continue";
+/// Follows nothing.
+pub(super) struct Unwatched;
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Runs one configuration; nothing that goes wrong ends the process. A device that failed is not tried with further runs.
-fn attempt(runner: &mut Runner<'_>, config: &RunConfig, watch: &mut dyn Watch) -> Outcome {
-    match runner.run(config, watch) {
-        Ok(run) => Outcome::Finished { before: run.was_finished(), record: Box::new(run.record) },
-        Err(RunError::Busy { .. }) => Outcome::Busy,
-        Err(error) if error.ends_everything() => Outcome::Interrupted(format!("{:#}", error.explained(true))),
-        Err(error) => Outcome::Failed(error.message()),
-    }
-}
-
-/// A process that runs what it is told to, one run after the other, and stops when nobody tells it any more.
-struct Worker {
-    child: Child,
-    orders: Arc<Mutex<Option<ChildStdin>>>,
-    answers: BufReader<ChildStdout>,
-}
-
-impl Worker {
-    fn start(context: &RunContext, stop: &Stop, log: &Path, threads: usize) -> Result<Self> {
-        let open = || fs::OpenOptions::new().create(true).append(true).open(log);
-        let log_file = open().with_context(|| format!("cannot write {}", log.display()))?;
-        let program = std::env::current_exe().context("cannot find this program")?;
-        let mut child = Command::new(program)
-            .arg("work")
-            .env("RAYON_NUM_THREADS", threads.to_string())
-            // libtorch counts its threads itself.
-            .env("OMP_NUM_THREADS", threads.to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(log_file)
-            .spawn()
-            .context("cannot start a process")?;
-        let (orders, answers) = child.stdin.take().zip(child.stdout.take()).context("a process without pipes")?;
-        let orders = Arc::new(Mutex::new(Some(orders)));
-        let mut worker = Self { child, orders, answers: BufReader::new(answers) };
-        worker.tell(context)?;
-        worker.end_with_us(stop.clone());
-        Ok(worker)
+impl SweepWatch for Unwatched {
+    fn run(&mut self, _: &str) -> Box<dyn Watch> {
+        Box::new(crate::train::Silent)
     }
 
-    /// Lets the process know when we are told to stop, whether or not it was told so itself.
-    fn end_with_us(&self, stop: Stop) {
-        let orders = Arc::downgrade(&self.orders);
-        thread::spawn(move || {
-            while let Some(orders) = orders.upgrade() {
-                if stop.requested() {
-                    return drop(lock(&orders).take());
+    fn ended(&mut self, _: Ended<'_>) {}
+}
+
+/// Processes at work, and what they have said.
+struct Crew {
+    queue: Queue,
+    place: PathBuf,
+    hands: Hands,
+    heard: Heard,
+    store: RunStore,
+}
+
+/// Who does the work.
+enum Hands {
+    Processes(Processes),
+    Array(Array),
+}
+
+impl Crew {
+    /// Waits until these items are over, and tells of their runs.
+    fn wait(&mut self, part: Range<usize>, sweep: &mut Sweep<'_>) -> Result<()> {
+        // Of each item, how many of its runs were told; of all, those that are over.
+        let (mut told, mut over) = (BTreeMap::<usize, usize>::new(), BTreeSet::new());
+        let mut done = 0;
+        loop {
+            self.heard.listen()?;
+            for item in part.clone() {
+                let runs = self.heard.runs.get(&item).map(Vec::as_slice).unwrap_or_default();
+                let told = told.entry(item).or_default();
+                for HeardRun { label, id, before } in &runs[*told..] {
+                    let record = self.record(id)?;
+                    done += 1;
+                    let (of, result) = (part.len().max(done), Ok(&record));
+                    sweep.watch.ended(Ended { done, of, label, result, before: *before });
                 }
-                drop(orders);
-                thread::sleep(Duration::from_millis(50));
+                *told = runs.len();
+                let Some(failed) = self.heard.ended.get(&item).filter(|_| over.insert(item)) else { continue };
+                if let Some(reason) = failed {
+                    done += 1;
+                    let (of, label) = (part.len().max(done), &self.queue.items[item].describe(sweep.lab));
+                    sweep.watch.ended(Ended { done, of, label, result: Err(reason), before: false });
+                }
             }
-        });
+            if over.len() == part.len() {
+                return Ok(());
+            }
+            sweep.watch.working(&self.heard.doing());
+            if sweep.stop.requested() {
+                self.leave(sweep.watch)?;
+                bail!(INTERRUPTED);
+            }
+            match &mut self.hands {
+                Hands::Processes(processes) => processes.tend(&self.place, &self.queue, &mut self.heard)?,
+                Hands::Array(array) => array.tend(&mut self.heard)?,
+            }
+            thread::sleep(LOOK);
+        }
     }
 
-    fn tell(&mut self, order: &impl Serialize) -> Result<()> {
-        let mut orders = lock(&self.orders);
-        let orders = orders.as_mut().context("it was told to stop")?;
-        writeln!(orders, "{}", serde_json::to_string(order)?)?;
-        Ok(orders.flush()?)
+    /// Lets processes end what they do in good order; jobs of a cluster may go on.
+    fn leave(&mut self, watch: &mut dyn SweepWatch) -> Result<()> {
+        match &mut self.hands {
+            Hands::Processes(processes) => {
+                processes.leave();
+                let _ = fs::remove_dir_all(&self.place);
+            }
+            Hands::Array(array) => {
+                let jobs = array.jobs().into_iter().collect::<Vec<_>>().join(", ");
+                if watch.cancels(&jobs) {
+                    array.cancel()?;
+                    bail!("interrupted, and job {jobs} cancelled; run the same command again to continue");
+                }
+                let place = self.place.display();
+                bail!("interrupted; job {jobs} goes on: `adapter-lab runs watch {place}` follows it");
+            }
+        }
+        Ok(())
     }
 
-    fn run(&mut self, config: &RunConfig) -> Result<Outcome> {
-        let told = self.tell(config);
-        let mut answer = String::new();
-        let heard = told.and_then(|()| Ok(self.answers.read_line(&mut answer)?));
-        match heard {
-            Ok(length) if length > 0 => Ok(serde_json::from_str(&answer)?),
-            _ => bail!("{}", self.child.wait()?),
+    fn record(&self, id: &str) -> Result<RunRecord> {
+        self.store.finished(id)?.with_context(|| format!("run {id} has no record"))
+    }
+
+    /// What became of the runs among these items.
+    fn outcomes(&self, part: Range<usize>) -> Result<Vec<RunOutcome>> {
+        let mut outcomes = Vec::new();
+        for item in part {
+            let (Item::Train(config) | Item::Ablate(config)) = &self.queue.items[item] else { continue };
+            let run = self.heard.runs.get(&item).and_then(|runs| runs.first());
+            let result = match (self.heard.ended.get(&item), run) {
+                (Some(Some(reason)), _) => Err(reason.clone()),
+                (Some(None), Some(run)) => Ok(self.record(&run.id)?),
+                _ => continue,
+            };
+            outcomes.push((config.clone(), result));
+        }
+        Ok(outcomes)
+    }
+
+    /// Why items failed, by their place in `part`.
+    fn failures(&self, part: Range<usize>) -> BTreeMap<usize, String> {
+        let reason = |item: usize| Some((item - part.start, self.heard.ended.get(&item)?.clone()?));
+        part.clone().filter_map(reason).collect()
+    }
+
+    /// The work is done: what was said about it is worth nothing any more, unless something went wrong.
+    fn dismiss(self) {
+        drop(self.hands);
+        if self.heard.ended.values().all(Option::is_none) {
+            let _ = fs::remove_dir_all(&self.place);
         }
     }
 }
 
-impl Drop for Worker {
-    fn drop(&mut self) {
-        // It has nothing to do any more.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+/// Processes of this machine.
+struct Processes {
+    /// How many there are to be.
+    jobs: usize,
+    running: Vec<(String, Child)>,
+    started: usize,
+}
+
+impl Processes {
+    fn new(jobs: usize) -> Self {
+        Self { jobs, running: Vec::new(), started: 0 }
+    }
+
+    /// Starts what is to start, and says which item a process had that died.
+    fn tend(&mut self, place: &Path, queue: &Queue, heard: &mut Heard) -> Result<()> {
+        let mut died = Vec::new();
+        for (name, child) in &mut self.running {
+            if let Some(status) = child.try_wait()? {
+                died.push((name.clone(), status));
+            }
+        }
+        if !died.is_empty() {
+            // It may have said something before it went.
+            heard.listen()?;
+        }
+        self.running.retain(|(name, _)| !died.iter().any(|(gone, _)| gone == name));
+        for (name, status) in died {
+            let log = log_of(place, &name);
+            if let Some(item) = heard.at.get(&name).copied().filter(|item| !heard.ended.contains_key(item)) {
+                let failed = Some(format!("its process ended ({status}); log: {}", log.display()));
+                Teller::new(place, "parent").tell(&Event::Ended { item, failed })?;
+                heard.at.remove(&name);
+            } else if status.code() != Some(LEFT_EARLY) && !status.success() {
+                let why = heard.left.get(&name).cloned().unwrap_or_else(|| status.to_string());
+                bail!("{why}; log: {}", log.display());
+            }
+        }
+        let free = heard.free(queue, Duration::MAX);
+        // Shared work has room for all.
+        let shared = free.iter().any(|item| queue.items[*item].is_shared());
+        while self.running.len() < if shared { self.jobs } else { self.jobs.min(free.len()) } {
+            self.start(place)?;
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, place: &Path) -> Result<()> {
+        let name = format!("local-{}-{}", std::process::id(), self.started);
+        let log = log_of(place, &name);
+        let log = fs::File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let threads = threads_of(self.jobs).to_string();
+        let child = Command::new(std::env::current_exe().context("cannot find this program")?)
+            .args(["work", "--tended", "--name", &name])
+            .arg(place)
+            .env("RAYON_NUM_THREADS", &threads)
+            // libtorch counts its threads itself.
+            .env("OMP_NUM_THREADS", &threads)
+            // Its end tells the process that we are gone, however we went.
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .context("cannot start a process")?;
+        self.running.push((name, child));
+        self.started += 1;
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        for (_, child) in &mut self.running {
+            drop(child.stdin.take());
+        }
+        for (_, child) in &mut self.running {
+            let _ = child.wait();
+        }
     }
 }
 
-/// What a process of a sweep does: reads its orders and answers each with how it ended. The end of its orders ends it, in the
-/// middle of a run too: whoever gave them is gone.
-///
-/// # Errors
-/// If orders cannot be read or answered.
-pub fn work(
-    lab: &Lab,
-    stop: &Stop,
-    orders: impl BufRead + Send + 'static,
-    mut answers: impl Write,
-    watch: &mut dyn SweepWatch,
-) -> Result<()> {
-    let (send, received) = channel::<String>();
-    let ending = stop.clone();
-    thread::spawn(move || {
-        // Nobody listens any more, or nobody speaks: either way, the end.
-        let _ = orders.lines().map_while(Result::ok).try_for_each(|order| send.send(order));
-        ending.request();
-    });
-    let Ok(first) = received.recv() else { return Ok(()) };
-    let context: RunContext = serde_json::from_str(&first)?;
-    let mut runner = Runner::new(lab, &context, stop.clone())?;
-    for (number, order) in received.into_iter().enumerate() {
-        let config: RunConfig = serde_json::from_str(&order)?;
-        let (label, started) = (config.describe(lab), Instant::now());
-        let outcome = attempt(&mut runner, &config, &mut *watch.run(&label));
-        let label = format!("{label}, {:.1} s", started.elapsed().as_secs_f64());
-        let (result, before) = match &outcome {
-            Outcome::Finished { record, before } => (Ok(&**record), *before),
-            Outcome::Failed(reason) | Outcome::Interrupted(reason) => (Err(reason.as_str()), false),
-            Outcome::Busy => (Err("another process is running it"), false),
-        };
-        watch.ended(Ended { done: number + 1, of: number + 1, label: &label, result, before });
-        writeln!(answers, "{}", serde_json::to_string(&outcome)?)?;
-        answers.flush()?;
+impl Drop for Processes {
+    fn drop(&mut self) {
+        for (_, child) in &mut self.running {
+            // Whatever it does, nobody waits for it.
+            drop(child.stdin.take());
+            let _ = child.wait();
+        }
     }
-    Ok(())
+}
+
+/// What a process prints.
+fn log_of(place: &Path, name: &str) -> PathBuf {
+    place.join(format!("{name}.log"))
 }

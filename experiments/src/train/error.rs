@@ -1,11 +1,8 @@
 //! Why a run did not come to its end.
 
-use std::{
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use crate::device::DeviceFailed;
@@ -22,12 +19,12 @@ pub enum RunError {
         kept: bool,
     },
     /// Another process has it.
-    #[error("another process is running {id} ({})", lock.display())]
+    #[error("another process is running {id} ({owner})")]
     Busy {
         /// The run.
         id: String,
-        /// The file that says so.
-        lock: PathBuf,
+        /// The process, or the file that says so.
+        owner: String,
     },
     /// A device failed, or this program has a defect.
     #[error(transparent)]
@@ -69,6 +66,11 @@ impl Stop {
     /// Asks the work to end in good order. Returns whether that was asked before.
     pub fn request(&self) -> bool {
         self.0.swap(true, Ordering::Relaxed)
+    }
+
+    /// What says so, for whoever can do no more than set it: the handler of a signal.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        self.0.clone()
     }
 
     /// Whether somebody asked.

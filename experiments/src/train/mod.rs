@@ -25,4 +25,4 @@ pub use optimizer::{ModuleOptimizer, Optimizer, OptimizerConfig, OptimizerState,
 pub use schedule::Schedule;
 pub use train::{Trained, Training, TrainingData, train};
 pub use trainer::{TextPrediction, TrainedModel, Trainer};
-pub use watch::{Ended, Silent, Step, SweepWatch, Watch};
+pub use watch::{Doing, Ended, Silent, Step, SweepWatch, Watch};

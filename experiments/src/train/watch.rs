@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use adapter_core::Place;
 use analysis::{Evaluation, RunRecord};
 use anyhow::Result;
+use serde::{Deserialize, Serialize};
 
 /// A step that was taken.
 #[derive(Clone, Debug)]
@@ -91,14 +92,36 @@ pub struct Ended<'a> {
     pub before: bool,
 }
 
+/// What a process of many does at this moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Doing {
+    /// Its run, in short.
+    pub label: String,
+    /// The step that was taken last.
+    pub step: usize,
+    /// Of so many.
+    pub of: usize,
+}
+
 /// Follows many runs.
 pub trait SweepWatch: Send {
-    /// What comes next are the runs of the experiment called `name`.
-    fn experiment(&mut self, _name: &str) {}
+    /// What comes next are the runs of the experiment called `name`, or the trials of its `search`es.
+    fn experiment(&mut self, _name: &str, _search: bool) {}
+
+    /// The experiment is over; `_said` is what there is to say about that.
+    fn concluded(&mut self, _name: &str, _said: &str) {}
 
     /// Follows a run of this process, called `label`.
     fn run(&mut self, label: &str) -> Box<dyn Watch>;
 
     /// A run is over.
     fn ended(&mut self, ended: Ended<'_>);
+
+    /// What other processes do, by their names.
+    fn working(&mut self, _doing: &BTreeMap<String, Doing>) {}
+
+    /// Whether jobs that could go on without us are to be cancelled, now that we are asked to stop.
+    fn cancels(&mut self, _jobs: &str) -> bool {
+        false
+    }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use analysis::{DimensionRecord, RunRecord};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, builder::RangedU64ValueParser};
 use serde::Serialize;
 
@@ -12,12 +12,14 @@ use crate::{
         Session,
         args::{ContextArgs, check_folder},
         ctrl_c::request_stop,
+        experiment_args::ExecutorArgs,
         output::{print, table},
         progress::SweepProgress,
     },
     lab::Keys,
     run::{Layers, file_options},
     search::{Search, SearchOptions, Searched},
+    sweep::Sweep,
 };
 
 /// Search for the best classifier without BERT (§3.3): word vectors, convolutions, hidden layers, a wide model on n-grams
@@ -65,6 +67,8 @@ pub struct BaselineArgs {
     /// Processes that run at the same time
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     jobs: usize,
+    #[command(flatten)]
+    executor: ExecutorArgs,
     /// Print the space that is searched, and do nothing else
     #[arg(long)]
     explain: bool,
@@ -107,8 +111,11 @@ pub fn run(args: &BaselineArgs, session: &Session<'_>) -> Result<()> {
     check_folder(&args.runs)?;
     request_stop(&session.stop);
     let search = Search { task, files: file_options(&session.keys)?, options };
-    let mut watch = SweepProgress::new(args.json);
-    let searched = search.run_in_processes(session.lab, &context, &session.stop, args.jobs, &mut watch)?;
+    let mut watch = SweepProgress::new(args.json).cancelling(args.executor.yes);
+    let executor = args.executor.executor(args.jobs, &Keys::new())?;
+    ensure!(!args.executor.detach, "--detach is for `run baseline`");
+    let mut sweep = Sweep { lab: session.lab, context: &context, stop: &session.stop, executor, watch: &mut watch };
+    let searched = sweep.search(&search)?;
     let found = found(&searched).context("the search found nothing")?;
     print(&found, args.json, || text(&found))
 }

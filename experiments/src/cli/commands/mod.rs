@@ -19,3 +19,4 @@ pub mod reproduce;
 pub mod run;
 pub mod runs;
 pub mod train;
+pub mod work;

@@ -40,11 +40,15 @@ struct FindingRow {
     finding: &'static str,
     shows: String,
     verdict: Verdict,
+    /// Where they disagree: the likely reason, if one is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    likely: Option<String>,
 }
 
 impl From<analysis::Report> for Written {
     fn from(report: analysis::Report) -> Self {
-        let row = |Finding { name: finding, shows, verdict, .. }: Finding| FindingRow { finding, shows, verdict };
+        let row =
+            |Finding { name: finding, shows, verdict, likely, .. }: Finding| FindingRow { finding, shows, verdict, likely };
         let findings = report.findings.into_iter().map(row).collect();
         Self { page: report.page, runs: report.runs, findings, gaps: report.gaps }
     }

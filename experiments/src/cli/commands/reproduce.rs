@@ -10,7 +10,10 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde::Serialize;
 
-use super::{report, run::note};
+use super::{
+    report,
+    run::{detached, note},
+};
 use crate::{
     cli::{
         Session,
@@ -21,7 +24,7 @@ use crate::{
         output::print,
         progress::SweepProgress,
     },
-    lab::Lab,
+    lab::{Keys, Lab},
     sweep::{Plan, Sweep, duration},
 };
 
@@ -124,12 +127,15 @@ pub fn run(args: &ReproduceArgs, session: &Session<'_>) -> Result<()> {
             progress = progress.of_all(estimate.runs + estimate.trials);
         }
     }
-    // One after the other, so that each is whole as soon as it can be. What they share is run once.
+    let executor = args.how.executor.executor(args.how.jobs(backbone), &Keys::new())?;
+    let mut progress = progress.cancelling(args.how.executor.yes);
+    let mut sweep = Sweep { lab, context: &context, stop: &session.stop, executor, watch: &mut progress };
+    if args.how.executor.detach {
+        return detached(&sweep.detach(&plans)?, args.how.json);
+    }
+    // In their order, so that each is whole as soon as it can be. What they share is run once.
     let (mut failed, mut report) = (0, None);
-    for plan in &plans {
-        progress.holds_finished(!plan.searches.is_empty());
-        let (lab, context, stop, jobs) = (lab, &context, &session.stop, args.how.jobs(backbone));
-        let result = plan.execute(&mut Sweep { lab, context, stop, jobs, watch: &mut progress })?;
+    sweep.execute(&plans, &mut |plan, result, watch| {
         let written = analysis::write_report(&runs_folder, &args.out, lab.exhibits(), &made())?;
         let mut shown = shown_by(plan, lab);
         shown.retain(|(name, _)| !written.gaps.contains(name));
@@ -139,10 +145,11 @@ pub fn run(args: &ReproduceArgs, session: &Session<'_>) -> Result<()> {
             0 => String::new(),
             failures => format!(", {failures} failed"),
         };
-        say(format!("{} is done{}{failures}{has}", plan.experiment, progress.before()));
+        watch.concluded(&plan.experiment, &format!("{failures}{has}"));
         failed += result.failed.len();
         report = Some(written);
-    }
+        Ok(())
+    })?;
     let written: report::Written = report.context("there is nothing to run")?.into();
     print(&written, args.how.json, || report::text(&written))?;
     match failed {

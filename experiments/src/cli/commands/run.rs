@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use analysis::{Recall, RunRecord, Status, StreamRecord};
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde::Serialize;
 
@@ -53,14 +53,20 @@ pub fn run(args: &RunArgs, session: &Session<'_>) -> Result<()> {
     }
     check_folder(&args.runs)?;
     request_stop(&session.stop);
-    let mut progress = SweepProgress::new(json);
-    let result = plan.execute(&mut Sweep {
-        lab: session.lab,
-        context: &context,
-        stop: &session.stop,
-        jobs: args.how.jobs(plan.backbone()),
-        watch: &mut progress,
+    let executor = args.how.executor.executor(args.how.jobs(plan.backbone()), &plan.slurm)?;
+    let mut progress = SweepProgress::new(json).cancelling(args.how.executor.yes);
+    let plans = [plan];
+    let mut sweep =
+        Sweep { lab: session.lab, context: &context, stop: &session.stop, executor, watch: &mut progress };
+    if args.how.executor.detach {
+        return detached(&sweep.detach(&plans)?, json);
+    }
+    let mut result = None;
+    sweep.execute(&plans, &mut |_, ended, _| {
+        result = Some(ended);
+        Ok(())
     })?;
+    let ([plan], result) = (&plans, result.context("the experiment has no result")?);
     print(&result, json, || text(&result, session.lab))?;
     if !json {
         let (before, runs) = (progress.before(), args.runs.display());
@@ -70,6 +76,21 @@ pub fn run(args: &RunArgs, session: &Session<'_>) -> Result<()> {
         0 => Ok(()),
         failed => bail!("{failed} of {} runs failed; the others are in {}", plan.planned(), args.runs.display()),
     }
+}
+
+/// Says where jobs are that go on without us.
+pub(super) fn detached((queue, job): &(PathBuf, String), json: bool) -> Result<()> {
+    let submitted = Submitted { queue, job };
+    print(&submitted, json, || {
+        format!("job {job} is submitted; `adapter-lab runs watch {}` follows it\n", queue.display())
+    })
+}
+
+/// What `--detach` prints.
+#[derive(Serialize)]
+struct Submitted<'a> {
+    queue: &'a PathBuf,
+    job: &'a str,
 }
 
 /// What `--dry-run` prints.
