@@ -639,7 +639,8 @@ fn single_layers(ablated: &Ablated<'_>, evidence: &mut Evidence) {
     };
     if ablated.layers < paper::LAYERS {
         let (few, many) = (ablated.layers, paper::LAYERS);
-        evidence.likely = Some(format!("this network has {few} layers, the paper's {many}: each does more of the work."));
+        evidence.likely =
+            Some(format!("this network has {few} layers, the paper's {many}: each does more of the work."));
     }
     let interval = around(loss, (pooled / seeds as f64).sqrt(), (layers.len() * (seeds - 1)) as f64);
     let what = format!("{}, loss without layer {layer} (standard error from all layers)", task_name(ablated.task));
@@ -789,9 +790,10 @@ fn learning_rates(runs: &[&Run]) -> Evidence {
     let enough_seeds = contrasts.iter().all(|values| enough(values.len()).is_ok());
     // The loss is the largest where the rate is: is it the lowest?
     let mean_at = |rate: &f64| mean(adapters.iter().filter_map(|(own, _)| Some(at(own, *rate)?.shown().mean)));
-    let worst = rates.iter().filter(|rate| mean_at(rate).is_some()).min_by(|a, b| {
-        mean_at(a).unwrap_or_default().total_cmp(&mean_at(b).unwrap_or_default())
-    });
+    let worst = rates
+        .iter()
+        .filter(|rate| mean_at(rate).is_some())
+        .min_by(|a, b| mean_at(a).unwrap_or_default().total_cmp(&mean_at(b).unwrap_or_default()));
     if worst.is_some_and(|worst| rates.iter().all(|rate| rate >= worst)) {
         let epochs = first.points.first().and_then(|(_, point)| point.seeds.first()?.value("epochs"));
         let after = epochs.map_or(String::new(), |epochs| format!(" after {epochs} epochs"));

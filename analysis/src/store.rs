@@ -60,6 +60,11 @@ pub enum StoreError {
 /// What is in these is no run.
 const NOT_RUNS: [&str; 4] = [EXPERIMENTS, STREAMS, LOGS, QUEUES];
 
+/// Whether something of this name in a folder of runs is a run.
+pub(crate) fn is_run(name: &str) -> bool {
+    !NOT_RUNS.contains(&name)
+}
+
 /// What a run leaves in its folder before its record.
 const TRACES: [&str; 4] = [LOCK, STEPS, CHECKPOINT, PARAMETERS];
 
@@ -245,7 +250,7 @@ impl Documents<'_> {
                 names.extend(documents.keys().filter_map(|file| Some(file.split_once('/')?.0.to_owned())));
             }
         }
-        Ok(names.into_iter().filter(|name| !NOT_RUNS.contains(&name.as_str())).collect())
+        Ok(names.into_iter().filter(|name| is_run(name)).collect())
     }
 
     /// Names of the JSON documents in a sub-folder, which need not be there.

@@ -102,10 +102,7 @@ impl Table {
 
     /// As CSV: numbers in full, standard errors in columns of their own. A gap is an empty cell.
     pub fn csv(&self) -> String {
-        let quoted = |text: &str| {
-            let special = text.contains([',', '"', '\n', '\r']);
-            if special { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
-        };
+        let quoted = csv_cell;
         let in_full = |value: f64| {
             let text = format!("{value:.4}");
             text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -194,6 +191,12 @@ struct CellHtml {
     text: String,
     number: bool,
     gap: bool,
+}
+
+/// A cell of CSV.
+pub fn csv_cell(text: &str) -> String {
+    let special = text.contains([',', '"', '\n', '\r']);
+    if special { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
 /// A whole number with its digits in groups of three.

@@ -35,9 +35,10 @@ pub use device::{
 };
 pub use lab::{Ablation, AnyMethod, AnyModel, Inference, Keys, Lab, MethodKind, OwnKey, Parts, Preset, Traces};
 pub use run::{
-    BURN_VERSION, ClaimLost, FILE_KEYS, FileOptions, FinishedRun, Imported, Labels, Layers, NUMERICS, OpenRun, Origin, Owner,
-    PreparedData, RUN_KEYS, RunConfig, RunContext, RunManifest, RunStore, Runner, SEARCH_KEYS, STALE_AFTER, Speed, StepLine,
-    StepLog, StoredRun, Workload, differences, effective_keys, foreign_keys, general_keys, owner_of, resolve, run_id, write_json,
+    BURN_VERSION, ClaimLost, FILE_KEYS, FileOptions, FinishedRun, Imported, Labels, Layers, NUMERICS, OpenRun, Origin,
+    Owner, PreparedData, RUN_KEYS, RunConfig, RunContext, RunManifest, RunStore, Runner, SEARCH_KEYS, STALE_AFTER,
+    Speed, StepLine, StepLog, StoredRun, Workload, differences, effective_keys, foreign_keys, general_keys, owner_of,
+    resolve, run_id, write_json,
 };
 pub use search::{
     Dimension, Domain, EmbeddingError, KnownEmbeddings, Search, SearchOptions, Searched, Space, TrialConfig,
@@ -50,9 +51,9 @@ pub use sweep::{
     UnknownName, Worker, duration, estimate,
 };
 pub use train::{
-    Adam, Checkpoint, CheckpointPolicy, Doing, Ended, LossScale, ModuleOptimizer, Optimizer, OptimizerConfig, OptimizerState,
-    RunError, Schedule, Silent, Step, StepGradients, Stop, SweepWatch, TextPrediction, TrainConfig, TrainState,
-    Trained, TrainedModel, Trainer, Training, TrainingData, Update, Watch, WriteCheckpoint, train,
+    Adam, Checkpoint, CheckpointPolicy, Doing, Ended, LossScale, ModuleOptimizer, Optimizer, OptimizerConfig,
+    OptimizerState, RunError, Schedule, Silent, Step, StepGradients, Stop, SweepWatch, TextPrediction, TrainConfig,
+    TrainState, Trained, TrainedModel, Trainer, Training, TrainingData, Update, Watch, WriteCheckpoint, train,
 };
 
 /// The code of the README and of the guide to extending is compiled and run with the tests.

@@ -121,7 +121,7 @@ fn parsed(lab: &Lab, matches: &clap::ArgMatches) -> Result<()> {
         Command::Run(args) => run::run(&args, &session),
         Command::Reproduce(args) => reproduce::run(&args, &session),
         Command::Report(args) => report::run(&args, &session),
-        Command::Runs(args) => runs::run(&args),
+        Command::Runs(args) => runs::run(&args, &session),
         Command::Work(args) => work::run(&args, &session),
         Command::Baseline(args) => baseline::run(&args, &session),
         Command::Pretrain(args) => pretrain::run(&args, &session),

@@ -29,7 +29,8 @@ const BEATS: u32 = 8;
 /// How long a process may be silent before another machine takes its runs.
 pub(crate) fn stale_after() -> Duration {
     static TIME: OnceLock<Duration> = OnceLock::new();
-    let said = || env::var(STALE_AFTER).ok()?.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let said =
+        || env::var(STALE_AFTER).ok()?.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     *TIME.get_or_init(|| said().filter(|time| !time.is_zero()).unwrap_or(Duration::from_secs(120)))
 }
 

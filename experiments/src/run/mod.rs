@@ -11,8 +11,8 @@ mod speed;
 mod step_log;
 mod store;
 
-pub(crate) use claim::{lost_is_busy, stale_after};
 pub use claim::{ClaimLost, Owner, STALE_AFTER, cluster_job, owner_of};
+pub(crate) use claim::{lost_is_busy, stale_after};
 pub use config::{BURN_VERSION, NUMERICS, RunConfig};
 pub use context::{FileOptions, Labels, RunContext, file_options, is_own_data};
 pub use data::PreparedData;

@@ -176,7 +176,8 @@ impl<'a> Runner<'a> {
         config: &RunConfig,
         watch: &mut dyn Watch,
     ) -> Result<FinishedRun, RunError> {
-        guard_on(&self.context.devices.names.clone(), || self.start(backbone, config, true, watch)).map_err(lost_is_busy)
+        guard_on(&self.context.devices.names.clone(), || self.start(backbone, config, true, watch))
+            .map_err(lost_is_busy)
     }
 
     fn start(

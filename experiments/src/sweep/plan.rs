@@ -7,7 +7,10 @@ use anyhow::{Context, Result, ensure};
 use bert_backbone::KnownBackbone;
 use serde::{Serialize, Serializer};
 
-use super::{Experiment, ExperimentKind, Grid, Item, RunOutcome, Scale, Suite, Sweep, workers::{INTERRUPTED, Unwatched}};
+use super::{
+    Experiment, ExperimentKind, Grid, Item, RunOutcome, Scale, Suite, Sweep,
+    workers::{INTERRUPTED, Unwatched},
+};
 use crate::{
     lab::{Inference, Keys, Lab},
     run::{Layers, RunConfig, RunContext, RunStore, Runner, write_json},

@@ -75,7 +75,9 @@ impl Queue {
             let place = queues.join(format!("{name}-{number}"));
             match fs::create_dir(&place) {
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => number += 1,
-                made => break made.map(|()| place.clone()).with_context(|| format!("cannot make {}", place.display()))?,
+                made => {
+                    break made.map(|()| place.clone()).with_context(|| format!("cannot make {}", place.display()))?;
+                }
             }
         };
         write_json(&place.join(QUEUE), self)?;

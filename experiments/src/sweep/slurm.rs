@@ -164,7 +164,9 @@ impl Array {
                 why.dedup();
                 let why = if why.is_empty() { String::new() } else { format!(" ({})", why.join("; ")) };
                 let place = self.place.display();
-                bail!("all jobs have ended, and work is left{why}; their logs are in {place}; run the same command again to go on")
+                bail!(
+                    "all jobs have ended, and work is left{why}; their logs are in {place}; run the same command again to go on"
+                )
             }
             Ok(_) => self.silent = None,
             Err(error) => {
@@ -247,8 +249,14 @@ mod tests {
         }));
         let script = options.unwrap().script(Path::new("/runs/it's/queue"), 5).unwrap();
         for line in [
-            "--array=0-4%3", "--partition=gpu", "--time=02:00:00", "--cpus-per-task=4", "--gpus=1", "--exclusive",
-            "--signal=B:USR1@90", "--output=/runs/it's/queue/slurm-%A_%a.log",
+            "--array=0-4%3",
+            "--partition=gpu",
+            "--time=02:00:00",
+            "--cpus-per-task=4",
+            "--gpus=1",
+            "--exclusive",
+            "--signal=B:USR1@90",
+            "--output=/runs/it's/queue/slurm-%A_%a.log",
         ] {
             assert!(script.contains(&format!("#SBATCH {line}\n")), "{line}: {script}");
         }
@@ -259,7 +267,10 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused() {
         for wrong in [
-            json!({"workers": 0}), json!({"array": "0-3"}), json!({"time": [1]}), json!({"x y": 1}),
+            json!({"workers": 0}),
+            json!({"array": "0-3"}),
+            json!({"time": [1]}),
+            json!({"x y": 1}),
             json!({"comment": "a\nb"}),
         ] {
             assert!(options(wrong.clone()).is_err(), "{wrong}");

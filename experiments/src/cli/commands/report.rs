@@ -47,8 +47,12 @@ struct FindingRow {
 
 impl From<analysis::Report> for Written {
     fn from(report: analysis::Report) -> Self {
-        let row =
-            |Finding { name: finding, shows, verdict, likely, .. }: Finding| FindingRow { finding, shows, verdict, likely };
+        let row = |Finding { name: finding, shows, verdict, likely, .. }: Finding| FindingRow {
+            finding,
+            shows,
+            verdict,
+            likely,
+        };
         let findings = report.findings.into_iter().map(row).collect();
         Self { page: report.page, runs: report.runs, findings, gaps: report.gaps }
     }

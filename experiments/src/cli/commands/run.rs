@@ -56,8 +56,7 @@ pub fn run(args: &RunArgs, session: &Session<'_>) -> Result<()> {
     let executor = args.how.executor.executor(args.how.jobs(plan.backbone()), &plan.slurm)?;
     let mut progress = SweepProgress::new(json).cancelling(args.how.executor.yes);
     let plans = [plan];
-    let mut sweep =
-        Sweep { lab: session.lab, context: &context, stop: &session.stop, executor, watch: &mut progress };
+    let mut sweep = Sweep { lab: session.lab, context: &context, stop: &session.stop, executor, watch: &mut progress };
     if args.how.executor.detach {
         return detached(&sweep.detach(&plans)?, json);
     }

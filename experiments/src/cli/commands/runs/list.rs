@@ -1,0 +1,158 @@
+//! `runs list`: runs in a table.
+
+use std::{collections::BTreeSet, io};
+
+use analysis::Listed;
+use anyhow::{Result, ensure};
+use clap::Args;
+use serde::Serialize;
+use serde_json::Value;
+use tasks::nearest;
+
+use super::{
+    PlaceArgs,
+    filter::{Condition, order},
+    written,
+};
+use crate::cli::output::{grouped, print, table};
+
+/// Show runs in a table
+///
+/// Columns show what differs between them. A key of --where and --sort is one of the configuration, or id, state, method,
+/// validation, test, trained, seconds, or a metric.
+#[derive(Args, Debug)]
+pub struct ListRunsArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// Only runs of which all of this holds, such as task=cola,method=adapters or lr>1e-4,state!=diverged
+    #[arg(long = "where", value_name = "KEY=VALUE,…", value_delimiter = ',')]
+    conditions: Vec<Condition>,
+    /// Order them by this [default: id]
+    #[arg(long, value_name = "KEY")]
+    sort: Option<String>,
+    /// The largest first
+    #[arg(long)]
+    reverse: bool,
+    /// Show so many at most
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Print one JSON document
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print comma-separated values, a column for every key
+    #[arg(long)]
+    csv: bool,
+}
+
+/// What is not of the configuration.
+const OWN: [&str; 8] = ["id", "state", "method", "metric", "validation", "test", "trained", "seconds"];
+
+/// Columns of a table for what differs between runs.
+const COLUMNS: usize = 5;
+
+#[derive(Serialize)]
+struct List<'a> {
+    runs: &'a [Listed],
+    /// How many there are in all.
+    of: usize,
+}
+
+pub fn run(args: &ListRunsArgs) -> Result<()> {
+    let all = args.place.list()?;
+    let keys: BTreeSet<&str> = all
+        .iter()
+        .flat_map(|run| run.config.keys().map(String::as_str).chain(run.metric.as_deref()))
+        .chain(OWN)
+        .collect();
+    for key in args.conditions.iter().map(Condition::key).chain(args.sort.as_deref()) {
+        let hint = nearest(key, keys.iter().copied()).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        ensure!(all.is_empty() || keys.contains(key), "no run has a `{key}`{hint}");
+    }
+    let of = all.len();
+    let mut runs: Vec<Listed> =
+        all.into_iter().filter(|run| args.conditions.iter().all(|condition| condition.holds(run))).collect();
+    if let Some(key) = &args.sort {
+        runs.sort_by_cached_key(|run| Sorted(run.value(key)));
+    }
+    if args.reverse {
+        runs.reverse();
+    }
+    runs.truncate(args.limit.unwrap_or(usize::MAX));
+    if args.csv {
+        return csv(&runs);
+    }
+    print(&List { runs: &runs, of }, args.json, || text(&runs, of))
+}
+
+/// A value in the order of a list.
+#[derive(PartialEq)]
+struct Sorted(Option<Value>);
+
+impl Eq for Sorted {}
+
+impl PartialOrd for Sorted {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Sorted {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        order(&self.0, &other.0)
+    }
+}
+
+fn text(runs: &[Listed], of: usize) -> String {
+    if runs.is_empty() {
+        return format!("none of {of} runs\n");
+    }
+    let differing = differing(runs);
+    let mut head = vec!["id", "state", "task", "method"];
+    head.extend(differing.iter().map(String::as_str).take(COLUMNS));
+    head.extend(["validation", "test", "trained", "time"]);
+    let mut rows = vec![head.into_iter().map(str::to_owned).collect::<Vec<_>>()];
+    let score = |score: Option<f64>| score.map_or("-".to_owned(), |score| format!("{score:.4}"));
+    for run in runs {
+        let key = |key: &str| run.config.get(key).map_or("-".to_owned(), written);
+        let mut row = vec![run.id.clone(), run.state.name().to_owned(), key("task"), run.method.clone()];
+        row.extend(differing.iter().take(COLUMNS).map(|name| key(name)));
+        row.extend([
+            run.metric.as_ref().map_or("-".to_owned(), |metric| format!("{metric} {}", score(run.validation))),
+            score(run.test),
+            run.trained.map_or("-".to_owned(), grouped),
+            run.seconds.map_or("-".to_owned(), |seconds| format!("{seconds:.0} s")),
+        ]);
+        rows.push(row);
+    }
+    let more = differing.get(COLUMNS..).unwrap_or_default();
+    let more = if more.is_empty() { String::new() } else { format!("; {} differ too (--csv)", more.join(", ")) };
+    let counted = if runs.len() == of { format!("{of} runs") } else { format!("{} of {of} runs", runs.len()) };
+    format!("{}{counted}{more}\n", table(&rows))
+}
+
+/// Keys that are not the same for all runs, those that a table shows anyhow aside.
+fn differing(runs: &[Listed]) -> Vec<String> {
+    let keys: BTreeSet<&String> = runs.iter().flat_map(|run| run.config.keys()).collect();
+    let shown = ["task", "tuning", "adapter_size", "k"];
+    let differs = |key: &&String| {
+        let first = runs[0].config.get(key.as_str());
+        !shown.contains(&key.as_str()) && runs.iter().any(|run| run.config.get(key.as_str()) != first)
+    };
+    keys.into_iter().filter(differs).cloned().collect()
+}
+
+fn csv(runs: &[Listed]) -> Result<()> {
+    let keys: BTreeSet<&str> = runs.iter().flat_map(|run| run.config.keys().map(String::as_str)).collect();
+    let columns: Vec<&str> = OWN.into_iter().chain(keys).collect();
+    let line =
+        |cells: Vec<String>| cells.iter().map(|cell| analysis::csv_cell(cell)).collect::<Vec<_>>().join(",") + "\n";
+    let mut text = line(columns.iter().map(|column| (*column).to_owned()).collect());
+    for run in runs {
+        text += &line(columns.iter().map(|column| run.value(column).as_ref().map_or(String::new(), written)).collect());
+    }
+    match io::Write::write_all(&mut io::stdout(), text.as_bytes()) {
+        // Whoever reads our output had enough of it.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
+}
