@@ -108,9 +108,16 @@ fn inner(outer: &Child) -> u32 {
 fn two_machines_share_a_folder_and_nothing_is_written_twice() {
     let place = Place::new(ONE);
     let options = ["--runs", "runs", "--checkpoint-every", "0.2"];
-    let first = on_another_machine(&place, &options, None).spawn().unwrap();
+    let mut first = on_another_machine(&place, &options, None).spawn().unwrap();
     let runs = place.path("runs");
-    wait_until("a checkpoint", || !with_file(&runs, "checkpoint.safetensors").is_empty());
+    wait_until("a checkpoint", || {
+        if first.try_wait().unwrap().is_some() {
+            let mut said = String::new();
+            std::io::Read::read_to_string(first.stderr.as_mut().unwrap(), &mut said).unwrap();
+            panic!("it ended before its first checkpoint: {said}");
+        }
+        !with_file(&runs, "checkpoint.safetensors").is_empty()
+    });
     let run = with_file(&runs, "checkpoint.safetensors").remove(0);
     let owner = owner_of(&run).expect("somebody has it");
 

@@ -123,7 +123,7 @@ pub fn general_keys() -> Vec<&'static str> {
 const PREFIX: &str = "ADAPTER_LAB_";
 
 /// Variables that are options of commands, not of runs.
-const NOT_OF_RUNS: [&str; 6] = ["DATA", "CACHE", "DEVICE", "PIP", "NPM", "MIRROR"];
+const NOT_OF_RUNS: [&str; 7] = ["DATA", "CACHE", "DEVICE", "PIP", "NPM", "MIRROR", "STALE_AFTER"];
 
 /// Reads layers of keys for a lab, which knows what keys there are.
 #[derive(Clone, Copy)]
