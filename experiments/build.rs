@@ -27,6 +27,7 @@ fn main() {
     for source in SOURCES {
         println!("cargo::rerun-if-changed=../{source}");
     }
+    println!("cargo::rustc-env=BUILD_TARGET={}", std::env::var("TARGET").unwrap_or_default());
     let git = |arguments: &[&str]| {
         let output = Command::new("git").current_dir("..").args(arguments).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())

@@ -248,7 +248,7 @@ fn a_cluster_does_what_one_machine_does() {
 #[ignore = "needs a Slurm of two nodes: `.ci/slurm` starts one and runs this"]
 fn a_worker_whose_time_is_up_goes_on_in_another_job() {
     let (place, cluster) = (Place::new(ONE), Cluster::here());
-    let long = ["--set", "epochs=12000"];
+    let long = ["--set", "epochs=2500"];
     // A minute is the least that Slurm gives; the signal comes when half of it is over, or sooner.
     let limits = ["--slurm", "workers=1", "--slurm", "time=1", "--slurm", "signal=B:USR1@30"];
     let child = with_slurm(&place, "runs", &[&long[..], &limits].concat()).spawn().unwrap();

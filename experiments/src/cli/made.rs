@@ -4,6 +4,8 @@ use std::{env, fs, path::PathBuf, thread, time::SystemTime};
 
 use analysis::Made;
 
+use crate::run::BURN_VERSION;
+
 /// This program, on this machine, now.
 pub fn made() -> Made {
     let mut arguments = env::args();
@@ -30,8 +32,30 @@ fn quoted(argument: String) -> String {
 
 /// The version, and the commit where it is known.
 fn program() -> String {
-    let version = concat!("adapter-lab ", env!("CARGO_PKG_VERSION"));
+    format!("adapter-lab {}", version())
+}
+
+/// The version, and the commit where it is known.
+pub fn version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
     option_env!("BUILD_COMMIT").map_or(version.to_owned(), |commit| format!("{version} (commit {commit})"))
+}
+
+/// What `--version` says: all that this program was built of.
+pub fn long_version() -> String {
+    let features = [
+        (cfg!(feature = "parquet"), "parquet"),
+        (cfg!(feature = "dashboard"), "dashboard"),
+        (cfg!(feature = "pdf-text"), "pdf-text"),
+        (cfg!(feature = "tch"), "tch"),
+        (cfg!(feature = "wgpu"), "wgpu"),
+        (cfg!(feature = "cuda"), "cuda"),
+        (cfg!(feature = "rocm"), "rocm"),
+        (cfg!(feature = "tuned"), "tuned"),
+    ];
+    let features: Vec<&str> = features.into_iter().filter(|(on, _)| *on).map(|(_, name)| name).collect();
+    let features = if features.is_empty() { "none".to_owned() } else { features.join(", ") };
+    format!("{}\nburn {BURN_VERSION}\nfeatures: {features}\ntarget: {}", version(), env!("BUILD_TARGET"))
 }
 
 /// The processor, its cores and the system.

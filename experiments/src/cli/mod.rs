@@ -29,7 +29,8 @@ use commands::*;
 #[derive(Debug, Parser)]
 #[command(
     name = "adapter-lab",
-    version,
+    version = made::version(),
+    long_version = made::long_version(),
     after_help = "Without a command: reproduce, on the built-in backbone `nano` and its language."
 )]
 struct Cli {
@@ -60,6 +61,8 @@ enum Command {
     Parity(parity::ParityArgs),
     Fetch(fetch::FetchArgs),
     List(list::ListArgs),
+    Completions(completions::CompletionsArgs),
+    Man(completions::ManArgs),
 }
 
 /// What a command works with.
@@ -136,5 +139,7 @@ fn parsed(lab: &Lab, matches: &clap::ArgMatches) -> Result<()> {
         Command::Parity(args) => parity::run(&args, &session),
         Command::Fetch(args) => fetch::run(&args, &session),
         Command::List(args) => list::run(&args, &session),
+        Command::Completions(args) => completions::completions(&args, &session),
+        Command::Man(args) => completions::man(&args, &session),
     })
 }

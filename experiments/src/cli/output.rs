@@ -11,7 +11,12 @@ pub fn print<T: Serialize>(result: &T, json: bool, text: impl FnOnce() -> String
     if !output.ends_with('\n') {
         output.push('\n');
     }
-    match io::stdout().write_all(output.as_bytes()) {
+    print_text(output.as_bytes())
+}
+
+/// Prints this on standard output.
+pub fn print_text(text: &[u8]) -> Result<()> {
+    match io::stdout().write_all(text) {
         // Whoever reads our output (`head`, a pager) had enough of it.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),

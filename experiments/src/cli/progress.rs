@@ -1,7 +1,7 @@
 //! How far a run is, for whoever watches.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     io::{self, IsTerminal, Write},
     time::{Duration, Instant},
 };
@@ -9,12 +9,13 @@ use std::{
 use analysis::{Evaluation, RunRecord, Status};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 #[cfg(feature = "dashboard")]
 use super::dashboard::Dashboard;
 use crate::{
     run::kept_evaluation,
-    train::{Ended, Step, Stop, SweepWatch, Watch},
+    train::{Doing, Ended, Step, Stop, SweepWatch, Watch},
 };
 
 /// How progress is shown.
@@ -146,6 +147,10 @@ pub struct SweepProgress {
     experiment: String,
     /// Whether a cluster's jobs are cancelled without asking.
     cancels: bool,
+    /// What other processes do, on a terminal.
+    bars: Bars,
+    /// Elsewhere: when that was last said.
+    said: Instant,
 }
 
 /// How many runs are over.
@@ -179,8 +184,8 @@ impl Count {
 impl SweepProgress {
     /// Shows nothing but failures if `quiet`.
     pub fn new(quiet: bool) -> Self {
-        let (pace, count, experiment) = Default::default();
-        Self { quiet, pace, count, experiment, cancels: false }
+        let (pace, count, experiment, bars) = Default::default();
+        Self { quiet, pace, count, experiment, cancels: false, bars, said: Instant::now() }
     }
 
     /// Cancels a cluster's jobs without asking, when it is interrupted.
@@ -216,7 +221,7 @@ impl SweepWatch for SweepProgress {
 
     fn concluded(&mut self, name: &str, said: &str) {
         if !self.quiet {
-            let _ = writeln!(io::stderr(), "{name} is done{}{said}", self.before());
+            self.bars.say(&format!("{name} is done{}{said}", self.before()));
         }
     }
 
@@ -224,6 +229,7 @@ impl SweepWatch for SweepProgress {
         if self.cancels || !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
             return self.cancels;
         }
+        self.bars.clear();
         let _ = write!(io::stderr(), "cancel job {jobs}? [y/N] ").and_then(|()| io::stderr().flush());
         let mut answer = String::new();
         io::stdin().read_line(&mut answer).is_ok() && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str())
@@ -241,8 +247,89 @@ impl SweepWatch for SweepProgress {
         let line = format!("[{done}/{of}{left}] {}{text}", self.experiment);
         // What failed is said in full.
         let line = if result.is_ok() { fitted(&line) } else { line };
-        let _ = writeln!(io::stderr(), "{line}");
+        self.bars.whole(done, of);
+        self.bars.say(&line);
     }
+
+    fn working(&mut self, doing: &BTreeMap<String, Doing>) {
+        if self.quiet {
+            return;
+        }
+        if io::stderr().is_terminal() {
+            return self.bars.show(doing);
+        }
+        if self.said.elapsed() < SELDOM {
+            return;
+        }
+        self.said = Instant::now();
+        for Doing { label, step, of } in doing.values().filter(|doing| doing.of > 0) {
+            let _ = writeln!(io::stderr(), "step {step}/{of}: {label}");
+        }
+    }
+}
+
+/// Time between two lines about runs that take long, in a log.
+const SELDOM: Duration = Duration::from_secs(60);
+
+/// A bar for each process and one for the whole, below what is said. Without a terminal there are none.
+#[derive(Default)]
+struct Bars {
+    shown: Option<MultiProgress>,
+    whole: Option<ProgressBar>,
+    processes: BTreeMap<String, ProgressBar>,
+}
+
+impl Bars {
+    fn show(&mut self, doing: &BTreeMap<String, Doing>) {
+        let shown = self.shown.get_or_insert_with(MultiProgress::new);
+        for (name, Doing { label, step, of }) in doing {
+            let bar = self.processes.entry(name.clone()).or_insert_with(|| shown.insert(0, bar("steps")));
+            bar.set_length((*of).max(1) as u64);
+            bar.set_position(*step as u64);
+            bar.set_message(label.clone());
+        }
+        self.processes.retain(|name, bar| {
+            let stays = doing.contains_key(name);
+            if !stays {
+                shown.remove(bar);
+            }
+            stays
+        });
+    }
+
+    fn whole(&mut self, done: usize, of: usize) {
+        let Some(shown) = &self.shown else { return };
+        let bar = self.whole.get_or_insert_with(|| shown.add(bar("runs")));
+        bar.set_length(of as u64);
+        bar.set_position(done as u64);
+    }
+
+    /// Says something above the bars.
+    fn say(&self, line: &str) {
+        // Progress that nobody can read is no reason to stop.
+        let _ = match &self.shown {
+            Some(shown) => shown.println(line),
+            None => writeln!(io::stderr(), "{line}"),
+        };
+    }
+
+    fn clear(&mut self) {
+        if let Some(shown) = self.shown.take() {
+            let _ = shown.clear();
+        }
+        (self.whole, self.processes) = Default::default();
+    }
+}
+
+impl Drop for Bars {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+fn bar(unit: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(&format!("{{bar:20}} {{pos:>6}}/{{len}} {unit}  {{wide_msg}}"));
+    ProgressBar::new(1).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 /// The line, cut to the width of the terminal that it goes to.

@@ -1,6 +1,6 @@
 //! `runs list`: runs in a table.
 
-use std::{collections::BTreeSet, io};
+use std::collections::BTreeSet;
 
 use analysis::Listed;
 use anyhow::{Result, ensure};
@@ -14,7 +14,7 @@ use super::{
     filter::{Condition, order},
     written,
 };
-use crate::cli::output::{grouped, print, table};
+use crate::cli::output::{grouped, print, print_text, table};
 
 /// Show runs in a table
 ///
@@ -150,9 +150,5 @@ fn csv(runs: &[Listed]) -> Result<()> {
     for run in runs {
         text += &line(columns.iter().map(|column| run.value(column).as_ref().map_or(String::new(), written)).collect());
     }
-    match io::Write::write_all(&mut io::stdout(), text.as_bytes()) {
-        // Whoever reads our output had enough of it.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
-    }
+    print_text(text.as_bytes())
 }
