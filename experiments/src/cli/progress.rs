@@ -281,6 +281,9 @@ struct Bars {
 
 impl Bars {
     fn show(&mut self, doing: &BTreeMap<String, Doing>) {
+        if doing.is_empty() {
+            return self.clear();
+        }
         let shown = self.shown.get_or_insert_with(MultiProgress::new);
         for (name, Doing { label, step, of }) in doing {
             let bar = self.processes.entry(name.clone()).or_insert_with(|| shown.insert(0, bar("steps")));

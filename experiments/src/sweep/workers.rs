@@ -276,10 +276,12 @@ impl Crew {
                 }
             }
             if over.len() == part.len() {
+                sweep.watch.working(&BTreeMap::new());
                 return Ok(());
             }
             sweep.watch.working(&self.heard.doing());
             if sweep.stop.requested() {
+                sweep.watch.working(&BTreeMap::new());
                 self.leave(sweep.watch)?;
                 bail!(INTERRUPTED);
             }
