@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::{
     cli::output::{print, table},
-    run::{RunStore, StoredRun},
+    run::{RunStore, StoredRun, owner_of},
     sweep::{Heard, Queue},
     train::RunError,
 };
@@ -89,10 +89,15 @@ fn of_run(store: &RunStore, runs: &Path, id: &str, args: &GcArgs, files: &mut Ve
             found.push(Rubbish::new(checkpoint, "the checkpoint of a finished run"));
         }
     }
-    if found.is_empty() {
+    // Whoever has the run may still need it.
+    if found.is_empty() || (!args.yes && owner_of(&place).is_some()) {
         return Ok(());
     }
-    // Whoever has the run may still need it. A claim of ours keeps others away while we tidy up.
+    if !args.yes {
+        files.extend(found);
+        return Ok(());
+    }
+    // A claim of ours keeps others away while we tidy up.
     let claim = match store.open(id) {
         Err(RunError::Busy { .. }) => return Ok(()),
         Ok(StoredRun::Open(open)) => Some(open),

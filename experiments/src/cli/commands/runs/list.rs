@@ -130,13 +130,14 @@ fn text(runs: &[Listed], of: usize) -> String {
     format!("{}{counted}{more}\n", table(&rows))
 }
 
-/// Keys that are not the same for all runs, those that a table shows anyhow aside.
+/// Keys that are not the same for all runs that have them, those that a table shows anyhow aside.
 fn differing(runs: &[Listed]) -> Vec<String> {
     let keys: BTreeSet<&String> = runs.iter().flat_map(|run| run.config.keys()).collect();
     let shown = ["task", "tuning", "adapter_size", "k"];
     let differs = |key: &&String| {
-        let first = runs[0].config.get(key.as_str());
-        !shown.contains(&key.as_str()) && runs.iter().any(|run| run.config.get(key.as_str()) != first)
+        let mut values = runs.iter().filter_map(|run| run.config.get(key.as_str()));
+        let first = values.next();
+        !shown.contains(&key.as_str()) && values.any(|value| Some(value) != first)
     };
     keys.into_iter().filter(differs).cloned().collect()
 }
