@@ -24,5 +24,7 @@ pub const EXPERIMENTS: &str = "experiments";
 pub const STREAMS: &str = "streams";
 /// Sub-folder of the runs' folder: what processes print.
 pub const LOGS: &str = "logs";
+/// Sub-folder of the runs' folder: what TensorBoard reads, a folder for each run.
+pub const TENSORBOARD: &str = "tensorboard";
 /// Sub-folder of the runs' folder: a folder for each piece of work that several processes share.
 pub const QUEUES: &str = "queues";

@@ -12,7 +12,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use crate::{
     AblationRecord, ExperimentRecord, RunRecord, SCHEMA, StreamRecord,
     export::documents,
-    folder::{ABLATION, CHECKPOINT, EXPERIMENTS, LOCK, LOGS, PARAMETERS, QUEUES, RECORD, STEPS, STREAMS},
+    folder::{ABLATION, CHECKPOINT, EXPERIMENTS, LOCK, LOGS, PARAMETERS, QUEUES, RECORD, STEPS, STREAMS, TENSORBOARD},
     setup::{ACCURACY, Run},
 };
 
@@ -58,7 +58,7 @@ pub enum StoreError {
 }
 
 /// What is in these is no run.
-const NOT_RUNS: [&str; 4] = [EXPERIMENTS, STREAMS, LOGS, QUEUES];
+const NOT_RUNS: [&str; 5] = [EXPERIMENTS, STREAMS, LOGS, QUEUES, TENSORBOARD];
 
 /// Whether something of this name in a folder of runs is a run.
 pub(crate) fn is_run(name: &str) -> bool {

@@ -37,8 +37,8 @@ pub use lab::{Ablation, AnyMethod, AnyModel, Inference, Keys, Lab, MethodKind, O
 pub use run::{
     BURN_VERSION, ClaimLost, FILE_KEYS, FileOptions, FinishedRun, Imported, Labels, Layers, NUMERICS, OpenRun, Origin,
     Owner, PreparedData, RUN_KEYS, RunConfig, RunContext, RunManifest, RunStore, Runner, SEARCH_KEYS, STALE_AFTER,
-    Speed, StepLine, StepLog, StoredRun, Workload, differences, effective_keys, foreign_keys, general_keys, owner_of,
-    resolve, run_id, write_json,
+    Speed, StepLine, StepLog, StoredRun, Tracking, UnknownTracking, Workload, differences, effective_keys,
+    foreign_keys, general_keys, owner_of, resolve, run_id, write_json,
 };
 pub use search::{
     Dimension, Domain, EmbeddingError, KnownEmbeddings, Search, SearchOptions, Searched, Space, TrialConfig,

@@ -107,7 +107,8 @@ fn inner(outer: &Child) -> u32 {
 #[ignore = "needs name spaces of its own: `cargo test --workspace --test machines two_machines -- --ignored`"]
 fn two_machines_share_a_folder_and_nothing_is_written_twice() {
     let place = Place::new(ONE);
-    let options = ["--runs", "runs", "--checkpoint-every", "0.2"];
+    let long = ["--set", "epochs=1500"];
+    let options = [&long[..], &["--runs", "runs", "--checkpoint-every", "0.2"]].concat();
     let mut first = on_another_machine(&place, &options, None).spawn().unwrap();
     let runs = place.path("runs");
     wait_until("a checkpoint", || {
@@ -143,7 +144,7 @@ fn two_machines_share_a_folder_and_nothing_is_written_twice() {
 
     let log = steps(&run);
     assert_eq!(log, (1..=log.len()).collect::<Vec<_>>(), "every step once, in order");
-    place.run(&["--runs", "alone"]);
+    place.run(&[&long[..], &["--runs", "alone"]].concat());
     assert_eq!(contents(&runs), contents(&place.path("alone")), "as if one machine had done it");
     assert!(owner_of(&run).is_none(), "nobody has it any more");
 }

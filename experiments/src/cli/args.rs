@@ -16,7 +16,7 @@ use clap::{
 use super::progress::Notes;
 use crate::{
     device::{DeviceName, Devices, Precision},
-    run::{FileOptions, RunContext},
+    run::{FileOptions, RunContext, Tracking},
 };
 
 /// Which backbone, and where fetched ones are kept.
@@ -135,6 +135,9 @@ pub struct ContextArgs {
     /// Seconds between two checkpoints of a run that is kept
     #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
     checkpoint_every: f64,
+    /// Programs that follow the runs that are kept: tensorboard (`tensorboard --logdir RUNS/tensorboard`)
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…", value_parser = named::<Tracking>(&["tensorboard"]))]
+    track: Vec<Tracking>,
 }
 
 impl ContextArgs {
@@ -146,6 +149,7 @@ impl ContextArgs {
             devices: self.devices(),
             runs,
             checkpoint_every: Duration::try_from_secs_f64(self.checkpoint_every).context("--checkpoint-every")?,
+            track: self.track.clone(),
         })
     }
 

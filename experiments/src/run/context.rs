@@ -11,7 +11,7 @@ use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use tasks::{Dataset, FileTask, HubTask, TaskData, TaskKind, TokenCache};
 
-use super::keys::FILE_KEYS;
+use super::{Tracking, keys::FILE_KEYS};
 use crate::{
     device::Devices,
     lab::{Keys, Lab},
@@ -31,6 +31,9 @@ pub struct RunContext {
     pub runs: Option<PathBuf>,
     /// Time between two checkpoints of a run.
     pub checkpoint_every: Duration,
+    /// Programs that follow runs.
+    #[serde(default)]
+    pub track: Vec<Tracking>,
 }
 
 impl Default for RunContext {
@@ -41,6 +44,7 @@ impl Default for RunContext {
             devices: Devices::default(),
             runs: None,
             checkpoint_every: Duration::from_secs(60),
+            track: Vec::new(),
         }
     }
 }

@@ -10,6 +10,7 @@ mod runner;
 mod speed;
 mod step_log;
 mod store;
+mod track;
 
 pub use claim::{ClaimLost, Owner, STALE_AFTER, cluster_job, owner_of};
 pub(crate) use claim::{lost_is_busy, stale_after};
@@ -27,3 +28,4 @@ pub(crate) use store::BUSY_PAUSE;
 pub use store::{
     Imported, OpenRun, Origin, RunManifest, RunStore, StoredRun, differences, kept_evaluation, run_id, write_json,
 };
+pub use track::{Tracking, UnknownTracking};

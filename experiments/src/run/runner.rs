@@ -16,6 +16,7 @@ use super::{
     claim::lost_is_busy,
     data::validation,
     store::{DTYPE, Origin, run_id},
+    track::Trackers,
 };
 use crate::{
     device::{CpuClock, Devices, Precision, guard_on, vector_bits},
@@ -270,6 +271,14 @@ impl<'a> Runner<'a> {
             Some(open) => open.start(manifest, &self.context.devices.kinds(), done)?,
             None => manifest,
         };
+        let log = open.as_ref().map(|open| StepLog::open(open.steps_path(), done)).transpose()?;
+        let mut trackers = match (&log, self.runs()) {
+            (Some(log), Some(runs)) if !self.context.track.is_empty() => {
+                let state = resume.as_ref().map(|checkpoint| &checkpoint.state);
+                Trackers::begin(&self.context.track, runs, id, &manifest, &log.lines()?, state, watch)
+            }
+            _ => Trackers::default(),
+        };
         let precision = manifest.precision()?;
         let RunManifest { config, origin, fingerprints, moves } = manifest;
         let ready = self.prepare(&config, &origin, data, backbone, precision)?;
@@ -281,7 +290,6 @@ impl<'a> Runner<'a> {
         if done > 0 {
             watch.note(&format!("run {id} continues after step {done}"));
         }
-        let log = open.as_ref().map(|open| StepLog::open(open.steps_path(), done)).transpose()?;
         // What is measured goes into the log, or onto a screen.
         let probes = model.has_insertions() && (log.is_some() || watch.shows_deviations());
         let mut write = |checkpoint: &Checkpoint| open.as_ref().map_or(Ok(()), |open| open.keep(checkpoint));
@@ -294,7 +302,8 @@ impl<'a> Runner<'a> {
             probe_every: probes.then_some(PROBE_EVERY),
             ..ready.training(&config, &backbone.config, precision)
         };
-        let mut trained = model.train(&training, checkpoints, &mut Watchers { watch, log, open: open.as_ref() })?;
+        let mut watchers = Watchers { watch: &mut *watch, log, open: open.as_ref(), trackers: &mut trackers };
+        let mut trained = model.train(&training, checkpoints, &mut watchers)?;
 
         // Scores of the model that is kept, on whatever was not looked at in training.
         let (started, mut cpu) = (Instant::now(), CpuClock::start());
@@ -360,6 +369,7 @@ impl<'a> Runner<'a> {
         if let Some(open) = open {
             open.finish(&record, trained.file.as_ref())?;
         }
+        trackers.finished(&record, watch);
         Ok(FinishedRun { record, was_finished: false, file: trained.file })
     }
 
@@ -540,15 +550,18 @@ struct Watchers<'a> {
     watch: &'a mut dyn Watch,
     log: Option<StepLog>,
     open: Option<&'a OpenRun>,
+    trackers: &'a mut Trackers,
 }
 
 impl Watch for Watchers<'_> {
     fn step(&mut self, step: &Step) -> Result<()> {
         self.watch.step(step)?;
+        self.trackers.step(step, self.watch);
         self.log.as_mut().map_or(Ok(()), |log| log.step(step))
     }
 
     fn evaluation(&mut self, evaluation: &analysis::Evaluation) -> Result<()> {
+        self.trackers.evaluation(evaluation, self.watch);
         self.watch.evaluation(evaluation)
     }
 

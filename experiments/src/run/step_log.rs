@@ -36,6 +36,18 @@ pub struct StepLine {
     pub deviations: BTreeMap<String, f64>,
 }
 
+impl From<&Step> for StepLine {
+    fn from(step: &Step) -> Self {
+        Self {
+            step: step.step,
+            loss: step.loss,
+            rate: step.rate,
+            tokens_per_second: step.tokens_per_second,
+            deviations: step.deviations.iter().map(|(place, &value)| (place.to_string(), value)).collect(),
+        }
+    }
+}
+
 impl StepLog {
     /// Opens the log of a run that has taken `done` steps; what it says of later ones is forgotten.
     ///
@@ -52,18 +64,20 @@ impl StepLog {
         write_atomically(&path, kept.as_bytes()).with_context(context)?;
         Ok(Self { path, waiting: String::new() })
     }
+
+    /// What it says.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn lines(&self) -> Result<Vec<StepLine>> {
+        let text = fs::read_to_string(&self.path).with_context(|| format!("cannot read {}", self.path.display()))?;
+        Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    }
 }
 
 impl Watch for StepLog {
     fn step(&mut self, step: &Step) -> Result<()> {
-        let line = StepLine {
-            step: step.step,
-            loss: step.loss,
-            rate: step.rate,
-            tokens_per_second: step.tokens_per_second,
-            deviations: step.deviations.iter().map(|(place, &value)| (place.to_string(), value)).collect(),
-        };
-        self.waiting += &(serde_json::to_string(&line)? + "\n");
+        self.waiting += &(serde_json::to_string(&StepLine::from(step))? + "\n");
         Ok(())
     }
 

@@ -341,6 +341,10 @@ impl Crew {
 
     /// The work is done: what was said about it is worth nothing any more, unless something went wrong.
     fn dismiss(self) {
+        if let Hands::Array(array) = &self.hands {
+            // Jobs that wait, for a node that is gone or for others that may die, wait in vain.
+            let _ = array.cancel();
+        }
         drop(self.hands);
         if self.heard.ended.values().all(Option::is_none) {
             let _ = fs::remove_dir_all(&self.place);
