@@ -122,6 +122,8 @@ struct RunsHtml {
     /// Of each its kind and the rest of the sentence.
     gaps: Vec<(String, String)>,
     runs: Vec<RunHtml>,
+    /// How many runs there are.
+    of: usize,
     data: String,
 }
 
@@ -390,20 +392,30 @@ impl Page<'_> {
             failed: record.failed.len(),
             missing: record.missing.iter().map(|task| task_name(task)).collect::<Vec<_>>().join(", "),
         };
+        let mut experiments_of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for record in self.store.experiments() {
+            for id in &record.runs {
+                let of = experiments_of.entry(id).or_default();
+                if !of.contains(&record.name.as_str()) {
+                    of.push(&record.name);
+                }
+            }
+        }
+        let shown = || self.store.runs.iter().take(RUNS);
+        let of = |id: &str| experiments_of.get(id).map(|names| names.join(", ")).unwrap_or_default();
         let html = RunsHtml {
             experiments: self.ordered().into_iter().map(experiment).collect(),
             gaps: self.gaps(),
-            runs: self.store.runs.iter().map(|(id, run)| self.run(id, run)).collect(),
-            data: self.run_data(),
+            runs: shown().map(|(id, run)| self.run(id, run, of(id))).collect(),
+            of: self.store.runs.len(),
+            data: run_data(shown()),
         };
         html.render()
     }
 
-    fn run(&self, id: &str, run: &Run) -> RunHtml {
-        let of = self.store.experiments().filter(|record| record.runs.iter().any(|known| known == id));
+    fn run(&self, id: &str, run: &Run, experiments: String) -> RunHtml {
         let score = |score: Option<f64>| score.map_or("—".to_owned(), |score| format!("{:.1}", 100.0 * score));
         let ablated = self.store.ablations.contains_key(id);
-        let experiments = of.map(|record| record.name.as_str()).collect::<Vec<_>>().join(", ");
         let (task, summary) = (task_title(&run.task), run.summary());
         RunHtml {
             words: format!("{id} {experiments} {} {task} {summary}", run.task).to_lowercase(),
@@ -421,23 +433,6 @@ impl Page<'_> {
             seconds: format!("{:.0}", run.record.measured.training_seconds),
             id: id.to_owned(),
         }
-    }
-
-    /// What the page's script shows of runs: their settings and their learning curves.
-    fn run_data(&self) -> String {
-        let of = |run: &Run| {
-            let metric = run.metric().unwrap_or("score");
-            let scores: Vec<(usize, f64)> = run
-                .record
-                .evaluations
-                .iter()
-                .filter_map(|evaluation| Some((evaluation.steps, *evaluation.validation.get(metric)?)))
-                .collect();
-            json!({ "config": run.record.config, "loss": run.record.loss_curve, "metric": metric, "scores": scores })
-        };
-        let all: BTreeMap<&String, _> = self.store.runs.iter().map(|(id, run)| (id, of(run))).collect();
-        // Nothing inside may end the element that holds it.
-        serde_json::to_string(&all).unwrap_or_default().replace('<', "\\u003c")
     }
 
     /// What is not there, and why.
@@ -503,6 +498,26 @@ fn encode(name: &str) -> String {
         }
     }
     encoded
+}
+
+/// Runs that a page lists at most: more than these nobody reads, and a browser has to.
+const RUNS: usize = 2000;
+
+/// What the page's script shows of runs: their settings and their learning curves.
+fn run_data<'a>(runs: impl Iterator<Item = (&'a String, &'a Run)>) -> String {
+    let of = |run: &Run| {
+        let metric = run.metric().unwrap_or("score");
+        let scores: Vec<(usize, f64)> = run
+            .record
+            .evaluations
+            .iter()
+            .filter_map(|evaluation| Some((evaluation.steps, *evaluation.validation.get(metric)?)))
+            .collect();
+        json!({ "config": run.record.config, "loss": run.record.loss_curve, "metric": metric, "scores": scores })
+    };
+    let all: BTreeMap<&String, _> = runs.map(|(id, run)| (id, of(run))).collect();
+    // Nothing inside may end the element that holds it.
+    serde_json::to_string(&all).unwrap_or_default().replace('<', "\\u003c")
 }
 
 #[cfg(test)]

@@ -2,15 +2,18 @@
 
 use std::{
     borrow::Cow,
+    cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
     fs, io,
+    panic::resume_unwind,
     path::{Path, PathBuf},
+    thread,
 };
 
 use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::{
-    AblationRecord, ExperimentRecord, RunRecord, SCHEMA, StreamRecord,
+    AblationRecord, ExperimentRecord, SCHEMA, StreamRecord,
     export::documents,
     folder::{ABLATION, CHECKPOINT, EXPERIMENTS, LOCK, LOGS, PARAMETERS, QUEUES, RECORD, STEPS, STREAMS, TENSORBOARD},
     setup::{ACCURACY, Run},
@@ -84,9 +87,17 @@ impl Store {
         } else {
             Documents::Folder(place)
         };
-        for name in documents.runs().map_err(unreadable)? {
-            store.read_run(&name, &documents);
-        }
+        let names = documents.runs().map_err(unreadable)?;
+        // Most of the time is spent on opening and parsing files.
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let share = names.len().div_ceil(threads).max(1);
+        let found: Vec<Found> = thread::scope(|scope| {
+            let read = |names: &[String]| names.iter().map(|name| Found::read(name, &documents)).collect::<Vec<_>>();
+            let shares: Vec<_> = names.chunks(share).map(|names| scope.spawn(move || read(names))).collect();
+            let joined = shares.into_iter().map(|share| share.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            joined.flatten().collect()
+        });
+        found.into_iter().for_each(|found| store.add(found));
         store.name_metrics();
         for file in documents.json_files(STREAMS) {
             if let Some(stream) = store.read_record::<StreamRecord>(&format!("{STREAMS}/{file}"), &documents) {
@@ -102,27 +113,18 @@ impl Store {
         Ok(store)
     }
 
-    fn read_run(&mut self, name: &str, documents: &Documents<'_>) {
-        let file = format!("{name}/{RECORD}");
-        if !documents.has(&file) {
-            if TRACES.iter().any(|trace| documents.has(&format!("{name}/{trace}"))) {
-                self.unfinished.push(name.to_owned());
-            }
-            return;
+    fn add(&mut self, found: Found) {
+        let Found { name, run, ablation, unfinished, problems } = found;
+        self.problems.extend(problems);
+        if unfinished {
+            self.unfinished.push(name.clone());
         }
-        let Some(record) = self.read_record::<RunRecord>(&file, documents) else { return };
-        match Run::new(record) {
-            Ok(run) => {
-                // A run is known by its folder, as the experiments' lists name it.
-                self.runs.insert(name.to_owned(), run);
-            }
-            Err(key) => self.problem(file, format!("its configuration has no usable `{key}`")),
+        if let Some(ablation) = ablation {
+            self.ablations.insert(name.clone(), ablation);
         }
-        let ablation = format!("{name}/{ABLATION}");
-        if documents.has(&ablation)
-            && let Some(ablation) = self.read_record::<AblationRecord>(&ablation, documents)
-        {
-            self.ablations.insert(name.to_owned(), ablation);
+        if let Some(run) = run {
+            // A run is known by its folder, as the experiments' lists name it.
+            self.runs.insert(name, run);
         }
     }
 
@@ -139,41 +141,9 @@ impl Store {
         }
     }
 
-    /// A record, if it can be read and is of a form that this program knows.
+    /// A record, if it can be used.
     fn read_record<T: DeserializeOwned>(&mut self, file: &str, documents: &Documents<'_>) -> Option<T> {
-        #[derive(Deserialize)]
-        struct Form {
-            schema: u32,
-        }
-        let bytes = match documents.read(file) {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                self.problem(file.to_owned(), error.to_string());
-                return None;
-            }
-        };
-        // Another version's record may have any other form: its version alone is read first.
-        let problem = match serde_json::from_slice::<Form>(&bytes) {
-            Ok(form) if form.schema > SCHEMA => format!(
-                "written by a newer adapter-lab (form {}; this one reads up to {SCHEMA}): use that version, or a newer one",
-                form.schema
-            ),
-            Ok(form) if form.schema < SCHEMA => format!(
-                "written by an older adapter-lab (form {}; this one reads {SCHEMA}): run it again, or use that version",
-                form.schema
-            ),
-            Ok(_) => match serde_json::from_slice(&bytes) {
-                Ok(record) => return Some(record),
-                Err(error) => format!("cannot be read: {error}"),
-            },
-            Err(error) => format!("cannot be read: {error}"),
-        };
-        self.problem(file.to_owned(), problem);
-        None
-    }
-
-    fn problem(&mut self, file: String, what: String) {
-        self.problems.push(Problem { file, what });
+        read_record(file, documents).map_err(|problem| self.problems.push(problem)).ok()
     }
 
     /// How many runs are finished and readable.
@@ -227,6 +197,66 @@ impl Store {
     /// The streams of an experiment.
     pub fn streams(&self, experiment: &ExperimentRecord) -> Vec<&StreamRecord> {
         experiment.streams.iter().filter_map(|id| self.streams.get(id)).collect()
+    }
+}
+
+/// What the folder of a run holds.
+#[derive(Default)]
+struct Found {
+    name: String,
+    run: Option<Run>,
+    ablation: Option<AblationRecord>,
+    unfinished: bool,
+    problems: Vec<Problem>,
+}
+
+impl Found {
+    fn read(name: &str, documents: &Documents<'_>) -> Self {
+        let mut found = Self { name: name.to_owned(), ..Self::default() };
+        let file = format!("{name}/{RECORD}");
+        if !documents.has(&file) {
+            found.unfinished = TRACES.iter().any(|trace| documents.has(&format!("{name}/{trace}")));
+            return found;
+        }
+        let unusable = |key| Problem { file: file.clone(), what: format!("its configuration has no usable `{key}`") };
+        match read_record(&file, documents).map(|record| Run::new(record).map_err(unusable)) {
+            Ok(Ok(run)) => found.run = Some(run),
+            Ok(Err(problem)) => found.problems.push(problem),
+            Err(problem) => {
+                found.problems.push(problem);
+                return found;
+            }
+        }
+        let ablation = format!("{name}/{ABLATION}");
+        if documents.has(&ablation) {
+            match read_record(&ablation, documents) {
+                Ok(ablation) => found.ablation = Some(ablation),
+                Err(problem) => found.problems.push(problem),
+            }
+        }
+        found
+    }
+}
+
+/// A record, if it can be read and is of a form that this program knows.
+fn read_record<T: DeserializeOwned>(file: &str, documents: &Documents<'_>) -> Result<T, Problem> {
+    #[derive(Deserialize)]
+    struct Form {
+        schema: u32,
+    }
+    let problem = |what: String| Problem { file: file.to_owned(), what };
+    let bytes = documents.read(file).map_err(|error| problem(error.to_string()))?;
+    let unreadable = |error: serde_json::Error| problem(format!("cannot be read: {error}"));
+    // Another version's record may have any other form: its version alone is read first.
+    let form = serde_json::from_slice::<Form>(&bytes).map_err(unreadable)?.schema;
+    match form.cmp(&SCHEMA) {
+        Ordering::Greater => Err(problem(format!(
+            "written by a newer adapter-lab (form {form}; this one reads up to {SCHEMA}): use that version, or a newer one"
+        ))),
+        Ordering::Less => Err(problem(format!(
+            "written by an older adapter-lab (form {form}; this one reads {SCHEMA}): run it again, or use that version"
+        ))),
+        Ordering::Equal => serde_json::from_slice(&bytes).map_err(unreadable),
     }
 }
 
