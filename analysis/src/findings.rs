@@ -788,13 +788,8 @@ fn learning_rates(runs: &[&Run]) -> Evidence {
     }
     let robust = largest_loss("Adapters' loss against their best rate, at", &thresholds::ROBUST, &rates, &adapters);
     let enough_seeds = contrasts.iter().all(|values| enough(values.len()).is_ok());
-    // The loss is the largest where the rate is: is it the lowest?
-    let mean_at = |rate: &f64| mean(adapters.iter().filter_map(|(own, _)| Some(at(own, *rate)?.shown().mean)));
-    let worst = rates
-        .iter()
-        .filter(|rate| mean_at(rate).is_some())
-        .min_by(|a, b| mean_at(a).unwrap_or_default().total_cmp(&mean_at(b).unwrap_or_default()));
-    if worst.is_some_and(|worst| rates.iter().all(|rate| rate >= worst)) {
+    let lowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
+    if robust.as_ref().is_some_and(|robust| robust.what.ends_with(&format!("at {}", exact(lowest)))) {
         let epochs = first.points.first().and_then(|(_, point)| point.seeds.first()?.value("epochs"));
         let after = epochs.map_or(String::new(), |epochs| format!(" after {epochs} epochs"));
         evidence.likely = Some(format!("at the lowest rate adapters are not done{after}."));

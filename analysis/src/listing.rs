@@ -1,6 +1,13 @@
 //! The runs of a store in short: enough to find one among many, and quick with very many.
 
-use std::{collections::BTreeMap, fs, io, path::Path, thread};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs, io,
+    panic::resume_unwind,
+    path::Path,
+    thread,
+    time::UNIX_EPOCH,
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -13,7 +20,7 @@ use crate::{
 };
 
 /// A run in short.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Listed {
     /// Its id.
     pub id: String,
@@ -36,7 +43,7 @@ pub struct Listed {
 }
 
 /// How far a run came.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunState {
     /// To its end.
@@ -178,18 +185,76 @@ pub fn list_runs(place: &Path) -> io::Result<Vec<Listed>> {
         let records = records.filter(|((id, file), _)| is_run(id) && *file == RECORD);
         return Ok(records.map(|((id, _), bytes)| Listed::of_record(id, bytes)).collect());
     }
-    let ids = run_folders(place)?;
-    // Most of the time is spent on opening files.
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    let share = ids.len().div_ceil(threads).max(1);
-    let read = |ids: &[String]| -> Vec<Listed> {
-        ids.iter().filter_map(|id| Listed::of_folder(id, &place.join(id))).collect()
+    let (ids, known) = (run_folders(place)?, read_index(place));
+    let read = |ids: &[String]| -> Vec<(Option<Stamp>, Listed)> {
+        ids.iter().filter_map(|id| list_run(id, &place.join(id), &known)).collect()
     };
-    let listed = thread::scope(|scope| {
-        let shares: Vec<_> = ids.chunks(share).map(|ids| scope.spawn(|| read(ids))).collect();
-        shares.into_iter().flat_map(|share| share.join().unwrap_or_default()).collect()
-    });
-    Ok(listed)
+    let listed: Vec<(Option<Stamp>, Listed)> = shared_out(&ids, &read);
+    let is_new = |(stamp, run): &&(Option<Stamp>, Listed)| {
+        stamp.is_some_and(|stamp| known.get(&run.id).is_none_or(|(known, _)| *known != stamp))
+    };
+    if listed.iter().filter(is_new).count() >= WORTH_IT {
+        // A list that cannot be kept is made anew.
+        let _ = write_index(place, &listed);
+    }
+    Ok(listed.into_iter().map(|(_, run)| run).collect())
+}
+
+/// What tells whether a record is the one that was read: when it was written, and how long it is. A record never changes.
+type Stamp = (u64, u64);
+
+/// What was found in records, beside those records, for whoever asks again. It is never believed about a record that is not the same.
+const INDEX: &str = ".listing.jsonl";
+
+/// Records that are read once more rather than kept in the index.
+const WORTH_IT: usize = 1000;
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let found = fs::metadata(path).ok()?;
+    let written = found.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some((u64::try_from(written.as_nanos()).ok()?, found.len()))
+}
+
+/// A run, read or remembered.
+fn list_run(id: &str, folder: &Path, known: &HashMap<String, (Stamp, Listed)>) -> Option<(Option<Stamp>, Listed)> {
+    let stamp = stamp(&folder.join(RECORD));
+    if let (Some(stamp), Some((of, run))) = (stamp, known.get(id))
+        && stamp == *of
+    {
+        return Some((Some(stamp), run.clone()));
+    }
+    Listed::of_folder(id, folder).map(|run| (stamp, run))
+}
+
+fn read_index(place: &Path) -> HashMap<String, (Stamp, Listed)> {
+    let text = fs::read_to_string(place.join(INDEX)).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    let parse = |lines: &[&str]| -> Vec<(Stamp, Listed)> {
+        lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    };
+    shared_out(&lines, &parse).into_iter().map(|(stamp, run)| (run.id.clone(), (stamp, run))).collect()
+}
+
+fn write_index(place: &Path, runs: &[(Option<Stamp>, Listed)]) -> io::Result<()> {
+    let mut text = Vec::new();
+    for (stamp, run) in runs.iter().filter(|(stamp, _)| stamp.is_some()) {
+        serde_json::to_writer(&mut text, &(stamp, run))?;
+        text.push(b'\n');
+    }
+    let path = place.join(format!("{INDEX}.{}", std::process::id()));
+    fs::write(&path, text)
+        .and_then(|()| fs::rename(&path, place.join(INDEX)))
+        .inspect_err(|_| drop(fs::remove_file(&path)))
+}
+
+/// Lets each core do its share.
+fn shared_out<T: Sync, R: Send>(all: &[T], work: &(dyn Fn(&[T]) -> Vec<R> + Sync)) -> Vec<R> {
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let share = all.len().div_ceil(threads).max(1);
+    thread::scope(|scope| {
+        let shares: Vec<_> = all.chunks(share).map(|share| scope.spawn(move || work(share))).collect();
+        shares.into_iter().flat_map(|share| share.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    })
 }
 
 /// The names of all folders of runs in a folder, sorted.
@@ -207,4 +272,48 @@ pub fn run_folders(place: &Path) -> io::Result<Vec<String>> {
     ids.retain(|id| is_run(id));
     ids.sort_unstable();
     Ok(ids)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn write(place: &Path, id: &str, seed: usize) {
+        let record = json!({
+            "schema": SCHEMA, "id": id, "status": "finished", "config": {"task": "cola", "seed": seed},
+            "method": {"label": "adapters 8"}, "params": {"trained": 7}, "measured": {"training_seconds": 1.5},
+            "last": {"epoch": 1, "steps": 3, "metric": "accuracy", "validation": {"accuracy": 0.5}},
+        });
+        fs::create_dir_all(place.join(id)).unwrap();
+        fs::write(place.join(id).join(RECORD), record.to_string()).unwrap();
+    }
+
+    #[test]
+    fn what_was_remembered_is_not_believed_of_another_record() {
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path();
+        let ids: Vec<String> = (0..WORTH_IT).map(|number| format!("{number:016x}")).collect();
+        ids.iter().for_each(|id| write(place, id, 1));
+        let first = list_runs(place).unwrap();
+        assert!(first.len() == WORTH_IT && place.join(INDEX).is_file());
+        assert_eq!(list_runs(place).unwrap(), first);
+
+        // One is another, one is gone, one is new, and one cannot be read any more.
+        write(place, &ids[0], 10);
+        fs::remove_dir_all(place.join(&ids[1])).unwrap();
+        write(place, "ffffffffffffffff", 1);
+        fs::write(place.join(&ids[2]).join(RECORD), "{").unwrap();
+        let second = list_runs(place).unwrap();
+        assert_eq!(second.len(), WORTH_IT);
+        assert_eq!(second[0].config["seed"], 10);
+        assert!(second.iter().all(|run| run.id != ids[1]));
+        assert!(matches!(second[1].state, RunState::Unreadable(_)));
+        assert_eq!(second[WORTH_IT - 1].id, "ffffffffffffffff");
+
+        // Whatever stands in the index, the records are the truth.
+        fs::write(place.join(INDEX), "nonsense\n{}\n").unwrap();
+        assert_eq!(list_runs(place).unwrap(), second);
+    }
 }
