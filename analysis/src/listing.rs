@@ -185,15 +185,23 @@ pub fn list_runs(place: &Path) -> io::Result<Vec<Listed>> {
         let records = records.filter(|((id, file), _)| is_run(id) && *file == RECORD);
         return Ok(records.map(|((id, _), bytes)| Listed::of_record(id, bytes)).collect());
     }
-    let (ids, known) = (run_folders(place)?, read_index(place));
-    let read = |ids: &[String]| -> Vec<(Option<Stamp>, Listed)> {
-        ids.iter().filter_map(|id| list_run(id, &place.join(id), &known)).collect()
+    let (ids, mut known) = (run_folders(place)?, read_index(place));
+    let read = |ids: &[String]| -> Vec<(String, Option<Stamp>, Option<Listed>)> {
+        let run = |id: &String| {
+            let folder = place.join(id);
+            let stamp = stamp(&folder.join(RECORD));
+            let remembered = stamp.is_some() && known.get(id).map(|(of, _)| *of) == stamp;
+            (id.clone(), stamp, if remembered { None } else { Listed::of_folder(id, &folder) })
+        };
+        ids.iter().map(run).collect()
     };
-    let listed: Vec<(Option<Stamp>, Listed)> = shared_out(&ids, &read);
-    let is_new = |(stamp, run): &&(Option<Stamp>, Listed)| {
-        stamp.is_some_and(|stamp| known.get(&run.id).is_none_or(|(known, _)| *known != stamp))
-    };
-    if listed.iter().filter(is_new).count() >= WORTH_IT {
+    let (mut listed, mut new) = (Vec::with_capacity(ids.len()), 0);
+    for (id, stamp, read) in shared_out(&ids, &read) {
+        let remembered = known.remove(&id).filter(|(of, _)| Some(*of) == stamp).map(|(_, run)| run);
+        new += usize::from(read.is_some() && stamp.is_some());
+        listed.extend(read.or(remembered).map(|run| (stamp, run)));
+    }
+    if new >= WORTH_IT {
         // A list that cannot be kept is made anew.
         let _ = write_index(place, &listed);
     }
@@ -213,17 +221,6 @@ fn stamp(path: &Path) -> Option<Stamp> {
     let found = fs::metadata(path).ok()?;
     let written = found.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     Some((u64::try_from(written.as_nanos()).ok()?, found.len()))
-}
-
-/// A run, read or remembered.
-fn list_run(id: &str, folder: &Path, known: &HashMap<String, (Stamp, Listed)>) -> Option<(Option<Stamp>, Listed)> {
-    let stamp = stamp(&folder.join(RECORD));
-    if let (Some(stamp), Some((of, run))) = (stamp, known.get(id))
-        && stamp == *of
-    {
-        return Some((Some(stamp), run.clone()));
-    }
-    Listed::of_folder(id, folder).map(|run| (stamp, run))
 }
 
 fn read_index(place: &Path) -> HashMap<String, (Stamp, Listed)> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use analysis::Listed;
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail};
 use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
@@ -59,14 +59,12 @@ struct List<'a> {
 
 pub fn run(args: &ListRunsArgs) -> Result<()> {
     let all = args.place.list()?;
-    let keys: BTreeSet<&str> = all
-        .iter()
-        .flat_map(|run| run.config.keys().map(String::as_str).chain(run.metric.as_deref()))
-        .chain(OWN)
-        .collect();
     for key in args.conditions.iter().map(Condition::key).chain(args.sort.as_deref()) {
-        let hint = nearest(key, keys.iter().copied()).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-        ensure!(all.is_empty() || keys.contains(key), "no run has a `{key}`{hint}");
+        if !all.is_empty() && !OWN.contains(&key) && all.iter().all(|run| run.value(key).is_none()) {
+            let keys: BTreeSet<&str> = all.iter().flat_map(|run| run.config.keys().map(String::as_str)).collect();
+            let near = nearest(key, keys.iter().copied().chain(OWN));
+            bail!("no run has a `{key}`{}", near.map_or(String::new(), |near| format!("; did you mean `{near}`?")));
+        }
     }
     let of = all.len();
     let mut runs: Vec<Listed> =
