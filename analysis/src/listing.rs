@@ -244,8 +244,8 @@ fn write_index(place: &Path, runs: &[(Option<Stamp>, Listed)]) -> io::Result<()>
         .inspect_err(|_| drop(fs::remove_file(&path)))
 }
 
-/// Lets each core do its share.
-fn shared_out<T: Sync, R: Send>(all: &[T], work: &(dyn Fn(&[T]) -> Vec<R> + Sync)) -> Vec<R> {
+/// Lets each core do its share: most of the time is spent on opening and parsing files.
+pub(crate) fn shared_out<T: Sync, R: Send>(all: &[T], work: &(dyn Fn(&[T]) -> Vec<R> + Sync)) -> Vec<R> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let share = all.len().div_ceil(threads).max(1);
     thread::scope(|scope| {

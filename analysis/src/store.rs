@@ -5,9 +5,7 @@ use std::{
     cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
     fs, io,
-    panic::resume_unwind,
     path::{Path, PathBuf},
-    thread,
 };
 
 use serde::{Deserialize, de::DeserializeOwned};
@@ -16,6 +14,7 @@ use crate::{
     AblationRecord, ExperimentRecord, SCHEMA, StreamRecord,
     export::documents,
     folder::{ABLATION, CHECKPOINT, EXPERIMENTS, LOCK, LOGS, PARAMETERS, QUEUES, RECORD, STEPS, STREAMS, TENSORBOARD},
+    listing::shared_out,
     setup::{ACCURACY, Run},
 };
 
@@ -88,15 +87,8 @@ impl Store {
             Documents::Folder(place)
         };
         let names = documents.runs().map_err(unreadable)?;
-        // Most of the time is spent on opening and parsing files.
-        let threads = thread::available_parallelism().map_or(1, usize::from);
-        let share = names.len().div_ceil(threads).max(1);
-        let found: Vec<Found> = thread::scope(|scope| {
-            let read = |names: &[String]| names.iter().map(|name| Found::read(name, &documents)).collect::<Vec<_>>();
-            let shares: Vec<_> = names.chunks(share).map(|names| scope.spawn(move || read(names))).collect();
-            let joined = shares.into_iter().map(|share| share.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            joined.flatten().collect()
-        });
+        let read = |names: &[String]| names.iter().map(|name| Found::read(name, &documents)).collect();
+        let found: Vec<Found> = shared_out(&names, &read);
         found.into_iter().for_each(|found| store.add(found));
         store.name_metrics();
         for file in documents.json_files(STREAMS) {

@@ -249,11 +249,11 @@ impl Heard {
                 }
                 Event::Paused { item } => {
                     self.at.remove(&name);
-                    self.begun.entry(item).and_modify(|begun| *begun -= 1);
+                    self.begun.entry(item).and_modify(|begun| *begun = begun.saturating_sub(1));
                 }
                 Event::Left { why } => {
                     if let Some(item) = self.at.remove(&name) {
-                        self.begun.entry(item).and_modify(|begun| *begun -= 1);
+                        self.begun.entry(item).and_modify(|begun| *begun = begun.saturating_sub(1));
                     }
                     self.left.insert(name, why);
                 }

@@ -104,7 +104,8 @@ pub fn run(args: &WatchArgs, session: &Session<'_>) -> Result<()> {
     print(&standing, args.json, || text(&standing))?;
     for (item, reason) in &heard.ended {
         if let Some(reason) = reason {
-            eprintln!("failed: {}: {reason}", queue.items[*item].describe(session.lab));
+            let what = queue.items.get(*item).map_or(String::new(), |item| item.describe(session.lab));
+            eprintln!("failed: {what}: {reason}");
         }
     }
     match standing.failed {
