@@ -35,10 +35,10 @@ pub use device::{
 };
 pub use lab::{Ablation, AnyMethod, AnyModel, Inference, Keys, Lab, MethodKind, OwnKey, Parts, Preset, Traces};
 pub use run::{
-    BURN_VERSION, ClaimLost, FILE_KEYS, FileOptions, FinishedRun, Imported, Labels, Layers, NUMERICS, OpenRun, Origin,
-    Owner, PreparedData, RUN_KEYS, RunConfig, RunContext, RunManifest, RunStore, Runner, SEARCH_KEYS, STALE_AFTER,
-    Speed, StepLine, StepLog, StoredRun, Tracking, UnknownTracking, Workload, differences, effective_keys,
-    foreign_keys, general_keys, owner_of, resolve, run_id, write_json,
+    BURN_VERSION, ClaimLost, FILE_KEYS, FileOptions, FinishedRun, Imported, Labels, Layers, Mlflow, MlflowError,
+    NUMERICS, OpenRun, Origin, Owner, PreparedData, RUN_KEYS, RunConfig, RunContext, RunManifest, RunStore, Runner,
+    SEARCH_KEYS, STALE_AFTER, Sent, Speed, StepLine, StepLog, StoredRun, Tracking, UnknownTracking, Workload,
+    differences, effective_keys, foreign_keys, general_keys, owner_of, resolve, run_id, settle_tracking, write_json,
 };
 pub use search::{
     Dimension, Domain, EmbeddingError, KnownEmbeddings, Search, SearchOptions, Searched, Space, TrialConfig,

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use bert_backbone::{Backbone, BertConfig, Fetcher};
 use burn::tensor::Device;
 use clap::{
@@ -135,14 +135,17 @@ pub struct ContextArgs {
     /// Seconds between two checkpoints of a run that is kept
     #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
     checkpoint_every: f64,
-    /// Programs that follow the runs that are kept: tensorboard (`tensorboard --logdir RUNS/tensorboard`)
-    #[arg(long, value_delimiter = ',', value_name = "NAME,…", value_parser = named::<Tracking>(&["tensorboard"]))]
+    /// Programs that follow the runs that are kept: tensorboard (`tensorboard --logdir RUNS/tensorboard`), mlflow (the server of
+    /// MLFLOW_TRACKING_URI)
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…", value_parser = named::<Tracking>(&["tensorboard", "mlflow"]))]
     track: Vec<Tracking>,
 }
 
 impl ContextArgs {
     /// What they come to, with runs in this folder.
     pub fn context(&self, runs: Option<PathBuf>) -> Result<RunContext> {
+        ensure!(runs.is_some() || self.track.is_empty(), "--track follows runs that are kept: give --runs");
+        self.track.iter().try_for_each(|tracking| tracking.check())?;
         Ok(RunContext {
             data_dir: self.data.data_dir.clone(),
             cache_dir: self.cache.cache_dir.clone(),

@@ -12,7 +12,7 @@ mod output;
 mod progress;
 mod saved;
 
-use std::{ffi::OsString, panic, process::ExitCode};
+use std::{ffi::OsString, panic, process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use clap::{FromArgMatches, Parser, Subcommand};
@@ -20,8 +20,8 @@ use clap::{FromArgMatches, Parser, Subcommand};
 use crate::{
     device::{guard, retain_freed_memory},
     lab::{Keys, Lab},
-    run::general_keys,
-    train::Stop,
+    run::{general_keys, settle_tracking},
+    train::{Stop, Watch},
 };
 use commands::*;
 
@@ -64,6 +64,9 @@ enum Command {
     Completions(completions::CompletionsArgs),
     Man(completions::ManArgs),
 }
+
+/// How long a tracking server may take for what it does not have when the command is over.
+const LAST_CHANCE: Duration = Duration::from_secs(10);
 
 /// What a command works with.
 struct Session<'a> {
@@ -118,7 +121,7 @@ where
 fn parsed(lab: &Lab, matches: &clap::ArgMatches) -> Result<()> {
     let Some(command) = Cli::from_arg_matches(matches)?.command else { return run_command(lab, ["reproduce"]) };
     let session = Session { lab, keys: key_flags::given(lab, matches)?, stop: Stop::default() };
-    guard(|| match command {
+    let result = guard(|| match command {
         Command::Demo(args) => demo::run(&args, &session),
         Command::Train(args) => train::run(&args, &session),
         Command::Run(args) => run::run(&args, &session),
@@ -141,5 +144,7 @@ fn parsed(lab: &Lab, matches: &clap::ArgMatches) -> Result<()> {
         Command::List(args) => list::run(&args, &session),
         Command::Completions(args) => completions::completions(&args, &session),
         Command::Man(args) => completions::man(&args, &session),
-    })
+    });
+    settle_tracking(LAST_CHANCE).iter().for_each(|text| progress::Notes.note(text));
+    result
 }

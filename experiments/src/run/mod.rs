@@ -28,4 +28,5 @@ pub(crate) use store::BUSY_PAUSE;
 pub use store::{
     Imported, OpenRun, Origin, RunManifest, RunStore, StoredRun, differences, kept_evaluation, run_id, write_json,
 };
-pub use track::{Tracking, UnknownTracking};
+pub use track::{Mlflow, MlflowError, Sent, Tracking, UnknownTracking, settle_tracking};
+pub(crate) use track::{Trackers, deliver_finished};

@@ -275,7 +275,7 @@ impl<'a> Runner<'a> {
         let mut trackers = match (&log, self.runs()) {
             (Some(log), Some(runs)) if !self.context.track.is_empty() => {
                 let state = resume.as_ref().map(|checkpoint| &checkpoint.state);
-                Trackers::begin(&self.context.track, runs, id, &manifest, &log.lines()?, state, watch)
+                Trackers::begin(&self.context.track, runs, id, &manifest.config.keys()?, &log.lines()?, state, watch)
             }
             _ => Trackers::default(),
         };
@@ -567,6 +567,8 @@ impl Watch for Watchers<'_> {
 
     fn checkpoint(&mut self) -> Result<()> {
         self.open.map_or(Ok(()), OpenRun::check)?;
-        self.log.as_mut().map_or(Ok(()), StepLog::checkpoint)
+        self.log.as_mut().map_or(Ok(()), StepLog::checkpoint)?;
+        self.trackers.checkpoint(self.watch);
+        Ok(())
     }
 }

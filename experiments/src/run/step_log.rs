@@ -4,13 +4,14 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{self, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use adapter_core::write_atomically;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use super::track::unix_time;
 use crate::train::{Step, Watch};
 
 /// `steps.jsonl`: what each step did, one JSON document a line. Lines are written together with checkpoints, so that a run
@@ -31,6 +32,9 @@ pub struct StepLine {
     pub rate: f64,
     /// Tokens trained on in a second.
     pub tokens_per_second: f64,
+    /// When it was taken, in seconds since 1970; 0 in logs of earlier versions.
+    #[serde(default)]
+    pub time: f64,
     /// How far each adapter was from the identity, ‖Δ‖/‖x‖, at the steps that measured it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub deviations: BTreeMap<String, f64>,
@@ -43,8 +47,18 @@ impl From<&Step> for StepLine {
             loss: step.loss,
             rate: step.rate,
             tokens_per_second: step.tokens_per_second,
+            time: unix_time(),
             deviations: step.deviations.iter().map(|(place, &value)| (place.to_string(), value)).collect(),
         }
+    }
+}
+
+impl StepLine {
+    /// What a program that follows runs shows of it, by name.
+    pub(super) fn scalars(&self) -> impl Iterator<Item = (String, f64)> {
+        let own = [("loss", self.loss), ("rate", self.rate), ("tokens_per_second", self.tokens_per_second)];
+        let own = own.into_iter().map(|(name, value)| (format!("train/{name}"), value));
+        own.chain(self.deviations.iter().map(|(place, value)| (format!("deviation/{place}"), *value)))
     }
 }
 
@@ -55,10 +69,7 @@ impl StepLog {
     /// If the file cannot be read or written.
     pub fn open(path: PathBuf, done: usize) -> Result<Self> {
         let context = || format!("cannot use {}", path.display());
-        let old = match fs::read_to_string(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            read => read.with_context(context)?,
-        };
+        let old = read_if_there(&path).with_context(context)?;
         let taken = |line: &&str| serde_json::from_str::<StepLine>(line).is_ok_and(|line| line.step <= done);
         let kept: String = old.lines().filter(taken).map(|line| format!("{line}\n")).collect();
         write_atomically(&path, kept.as_bytes()).with_context(context)?;
@@ -70,8 +81,23 @@ impl StepLog {
     /// # Errors
     /// If it cannot be read.
     pub fn lines(&self) -> Result<Vec<StepLine>> {
-        let text = fs::read_to_string(&self.path).with_context(|| format!("cannot read {}", self.path.display()))?;
+        Self::read(&self.path)
+    }
+
+    /// What the log in this file says; nothing if there is none.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn read(path: &Path) -> Result<Vec<StepLine>> {
+        let text = read_if_there(path).with_context(|| format!("cannot read {}", path.display()))?;
         Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    }
+}
+
+fn read_if_there(path: &Path) -> io::Result<String> {
+    match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        read => read,
     }
 }
 

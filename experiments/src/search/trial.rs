@@ -30,7 +30,9 @@ use super::{
 use crate::{
     device::{CpuClock, Precision, guard_on, memory, vector_bits},
     lab::Lab,
-    run::{BURN_VERSION, FileOptions, NUMERICS, RunContext, RunStore, StoredRun, limited, lost_is_busy, run_id},
+    run::{
+        BURN_VERSION, FileOptions, NUMERICS, RunContext, RunStore, StoredRun, Trackers, limited, lost_is_busy, run_id,
+    },
     train::{ModuleOptimizer, Optimizer, RunError, Silent, StepGradients, Stop, Update, Watch},
 };
 
@@ -163,6 +165,9 @@ impl<'a> TrialRunner<'a> {
         let record = RunRecord { id, config: keys, fingerprints, ..record };
         if let Some(open) = open {
             open.finish(&record, None)?;
+            if let Some(runs) = &self.context.runs {
+                Trackers::tell(&self.context.track, runs, &record, watch);
+            }
         }
         Ok((record, false))
     }

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     lab::Lab,
-    run::{BUSY_PAUSE, RunConfig, RunContext, RunStore, Runner},
+    run::{BUSY_PAUSE, RunConfig, RunContext, RunStore, Runner, deliver_finished},
     search::{Search, Searched},
     train::{Ended, RunError, Stop, SweepWatch, Watch},
 };
@@ -345,7 +345,13 @@ impl Crew {
             // Jobs that wait, for a node that is gone or for others that may die, wait in vain.
             let _ = array.cancel();
         }
+        let alone = matches!(self.hands, Hands::Processes(_));
         drop(self.hands);
+        if let (true, Some(runs)) = (alone, &self.queue.context.runs) {
+            // What they could not deliver.
+            let ids = self.heard.runs.values().flatten().filter(|run| !run.before).map(|run| run.id.as_str());
+            deliver_finished(&self.queue.context.track, runs, ids);
+        }
         if self.heard.ended.values().all(Option::is_none) {
             let _ = fs::remove_dir_all(&self.place);
         }

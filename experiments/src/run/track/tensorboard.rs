@@ -6,7 +6,7 @@ use std::{
     fs,
     io::Write,
     path::{Path, PathBuf},
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::Instant,
 };
 
 use analysis::{Evaluation, RunRecord, Status, folder};
@@ -14,7 +14,8 @@ use anyhow::{Context, Result};
 use prost::Message;
 use serde_json::Value as Json;
 
-use super::{RunManifest, StepLine, Tracker};
+use super::{StepLine, Tracker, unix_time};
+use crate::lab::Keys;
 
 /// Events of one run.
 pub(super) struct TensorBoard {
@@ -29,7 +30,7 @@ const PAUSE: u64 = 2;
 
 impl TensorBoard {
     /// Begins the file of a run.
-    pub fn begin(runs: &Path, id: &str, manifest: &RunManifest) -> Result<Self> {
+    pub fn begin(runs: &Path, id: &str, keys: &Keys) -> Result<Self> {
         let place = runs.join(folder::TENSORBOARD).join(id);
         let begin = || -> Result<PathBuf> {
             fs::create_dir_all(&place)?;
@@ -38,17 +39,16 @@ impl TensorBoard {
                     fs::remove_file(old.path())?;
                 }
             }
-            let path = place.join(format!("{EVENTS}.{:.0}.{id}", now()));
+            let path = place.join(format!("{EVENTS}.{:.0}.{id}", unix_time()));
             fs::write(&path, b"")?;
             Ok(path)
         };
         let path = begin().with_context(|| format!("cannot write to {}", place.display()))?;
         let mut events = Self { path, waiting: Vec::new(), written: Instant::now() };
-        events.push(&Event { file_version: Some("brain.Event:2".to_owned()), ..Event::now(0) });
-        let keys = manifest.config.keys()?;
+        events.push(&Event { file_version: Some("brain.Event:2".to_owned()), ..Event::at(0, unix_time()) });
         let hparams = keys.iter().filter_map(|(key, value)| Some((key.clone(), Value::of(value)?))).collect();
         events.hparams(HParams {
-            start: Some(SessionStart { hparams, group_name: String::new(), start_time_secs: now() }),
+            start: Some(SessionStart { hparams, group_name: String::new(), start_time_secs: unix_time() }),
             ..HParams::default()
         });
         events.write()?;
@@ -63,11 +63,11 @@ impl TensorBoard {
         }
     }
 
-    fn scalars(&mut self, step: usize, values: impl IntoIterator<Item = (String, f64)>) {
+    fn scalars(&mut self, step: usize, time: f64, values: impl IntoIterator<Item = (String, f64)>) {
         let value =
             |(tag, value): (String, f64)| SummaryValue { tag, simple_value: Some(value as f32), metadata: None };
         let value = values.into_iter().map(value).collect();
-        self.push(&Event { summary: Some(Summary { value }), ..Event::now(step) });
+        self.push(&Event { summary: Some(Summary { value }), ..Event::at(step, time) });
     }
 
     fn hparams(&mut self, data: HParams) {
@@ -75,7 +75,7 @@ impl TensorBoard {
         let plugin_data = Some(PluginData { plugin_name: "hparams".to_owned(), content: data.encode_to_vec() });
         let metadata = Some(Metadata { plugin_data });
         let value = vec![SummaryValue { tag: tag.to_owned(), simple_value: None, metadata }];
-        self.push(&Event { summary: Some(Summary { value }), ..Event::now(0) });
+        self.push(&Event { summary: Some(Summary { value }), ..Event::at(0, unix_time()) });
     }
 
     fn write(&mut self) -> Result<()> {
@@ -89,35 +89,32 @@ impl TensorBoard {
 
 impl Tracker for TensorBoard {
     fn step(&mut self, step: &StepLine) -> Result<()> {
-        let own = [("loss", step.loss), ("rate", step.rate), ("tokens_per_second", step.tokens_per_second)];
-        let own = own.into_iter().map(|(name, value)| (format!("train/{name}"), value));
-        let deviations = step.deviations.iter().map(|(place, value)| (format!("deviation/{place}"), *value));
-        self.scalars(step.step, own.chain(deviations));
+        self.scalars(step.step, step.time, step.scalars());
         if self.written.elapsed().as_secs() >= PAUSE { self.write() } else { Ok(()) }
     }
 
     fn evaluation(&mut self, evaluation: &Evaluation) -> Result<()> {
         let scores = evaluation.validation.iter().map(|(metric, score)| (format!("validation/{metric}"), *score));
-        self.scalars(evaluation.steps, scores);
+        self.scalars(evaluation.steps, unix_time(), scores);
         self.write()
     }
 
     fn finished(&mut self, record: &RunRecord) -> Result<()> {
         let steps = record.evaluations.last().map_or(0, |last| last.steps);
         if !record.test.is_empty() {
-            self.scalars(steps, record.test.iter().map(|(metric, score)| (format!("test/{metric}"), *score)));
+            self.scalars(
+                steps,
+                unix_time(),
+                record.test.iter().map(|(metric, score)| (format!("test/{metric}"), *score)),
+            );
         }
         let status = if record.status == Status::Finished { SUCCESS } else { FAILURE };
-        self.hparams(HParams { end: Some(SessionEnd { status, end_time_secs: now() }), ..HParams::default() });
+        self.hparams(HParams { end: Some(SessionEnd { status, end_time_secs: unix_time() }), ..HParams::default() });
         self.write()
     }
 }
 
 const EVENTS: &str = "events.out.tfevents";
-
-fn now() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
-}
 
 /// The check sum of a record's parts.
 fn masked(bytes: &[u8]) -> u32 {
@@ -138,8 +135,8 @@ struct Event {
 }
 
 impl Event {
-    fn now(step: usize) -> Self {
-        Self { wall_time: now(), step: step as i64, ..Self::default() }
+    fn at(step: usize, time: f64) -> Self {
+        Self { wall_time: time, step: step as i64, ..Self::default() }
     }
 }
 

@@ -5,6 +5,7 @@ mod filter;
 mod gc;
 mod list;
 mod show;
+mod sync;
 mod transfer;
 mod watch;
 
@@ -32,6 +33,7 @@ enum RunsCommand {
     Gc(gc::GcArgs),
     Export(transfer::ExportArgs),
     Import(transfer::ImportArgs),
+    Sync(sync::SyncArgs),
 }
 
 /// Where runs are.
@@ -88,6 +90,7 @@ pub fn run(args: &RunsArgs, session: &Session<'_>) -> Result<()> {
         RunsCommand::Gc(args) => gc::run(args),
         RunsCommand::Export(args) => transfer::export(args),
         RunsCommand::Import(args) => transfer::import(args),
+        RunsCommand::Sync(args) => sync::run(args),
     }
 }
 
