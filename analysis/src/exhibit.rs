@@ -60,8 +60,8 @@ impl Shown {
 /// How many examples the runs of each task used: tasks with the same numbers together, in the order of the runs.
 fn examples(runs: &[&Run]) -> Option<String> {
     let mut sizes: Vec<(String, Vec<&str>)> = Vec::new();
-    for run in runs.iter().filter(|run| run.record.examples != Examples::default()) {
-        let Examples { train, validation, test } = run.record.examples;
+    for run in runs.iter().filter(|run| run.examples != Examples::default()) {
+        let Examples { train, validation, test } = run.examples;
         let parts = [train, validation, test].into_iter().take(if test > 0 { 3 } else { 2 });
         let said = parts.map(|number| grouped(number as f64)).collect::<Vec<_>>().join(" / ");
         let tasks = match sizes.iter_mut().find(|(known, _)| *known == said) {
@@ -79,7 +79,7 @@ fn examples(runs: &[&Run]) -> Option<String> {
         })
         .collect::<Vec<_>>()
         .join("; ");
-    let parts = if runs.iter().any(|run| run.record.examples.test > 0) { " / test" } else { "" };
+    let parts = if runs.iter().any(|run| run.examples.test > 0) { " / test" } else { "" };
     (!said.is_empty()).then(|| format!("Examples used (training / validation{parts}): {said}"))
 }
 
@@ -136,7 +136,7 @@ fn diverged(runs: &[&Run]) -> Option<String> {
 /// fn times(store: &Store) -> Option<Figure> {
 ///     let runs = store.runs_of("mine");
 ///     let dots = runs.iter().filter_map(|run| {
-///         let (x, y) = (run.record.measured.training_seconds, 100.0 * run.validation()?);
+///         let (x, y) = (run.measured.training_seconds, 100.0 * run.validation()?);
 ///         Some(Dot::new(x, y, run.summary()))
 ///     });
 ///     let series = vec![Series::new("runs", Look { joined: false, ..Look::nth(0) }, dots.collect())];

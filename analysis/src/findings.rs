@@ -404,7 +404,7 @@ fn beats_search(runs: &[&Run], searched: &[&Run]) -> Evidence {
         else {
             continue;
         };
-        let used = |point: &Point<'_>| point.seeds[0].record.examples;
+        let used = |point: &Point<'_>| point.seeds[0].examples;
         if used(&full) != used(&without) {
             evidence.leave_out(task, "the search used other numbers of examples");
             continue;
@@ -719,7 +719,7 @@ fn initial_scale(runs: &[&Run]) -> Evidence {
         all.push((sweep, usual));
     }
     let Some((first, usual)) = all.first() else { return evidence };
-    let reference = first.points.iter().find(|(_, point)| point.seeds[0].record.id == usual.seeds[0].record.id);
+    let reference = first.points.iter().find(|(_, point)| point.seeds[0].id == usual.seeds[0].id);
     let reference = reference.map_or(0.01, |(sigma, _)| *sigma);
     let small: Vec<f64> = first.points.iter().map(|(sigma, _)| *sigma).filter(|sigma| *sigma < reference).collect();
     let flat = largest_loss("Largest loss at a smaller σ, at", &thresholds::FLAT, &small, &all);

@@ -36,6 +36,7 @@ mod names;
 mod own;
 mod page;
 mod paper;
+mod parallel;
 mod record;
 mod render;
 mod report;

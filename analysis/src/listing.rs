@@ -3,9 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fs, io,
-    panic::resume_unwind,
     path::Path,
-    thread,
     time::UNIX_EPOCH,
 };
 
@@ -16,6 +14,7 @@ use crate::{
     Kept, SCHEMA, Scored, Status,
     export::documents,
     folder::{CHECKPOINT, RECORD, RUN, STEPS},
+    parallel::shared_out,
     store::is_run,
 };
 
@@ -233,25 +232,15 @@ fn read_index(place: &Path) -> HashMap<String, (Stamp, Listed)> {
 }
 
 fn write_index(place: &Path, runs: &[(Option<Stamp>, Listed)]) -> io::Result<()> {
-    let mut text = Vec::new();
-    for (stamp, run) in runs.iter().filter(|(stamp, _)| stamp.is_some()) {
-        serde_json::to_writer(&mut text, &(stamp, run))?;
-        text.push(b'\n');
-    }
+    let lines = |runs: &[(Option<Stamp>, Listed)]| {
+        let known = runs.iter().filter(|(stamp, _)| stamp.is_some());
+        known.map(|run| serde_json::to_string(run).map(|line| line + "\n")).collect()
+    };
+    let text: String = shared_out(runs, &lines).into_iter().collect::<serde_json::Result<_>>()?;
     let path = place.join(format!("{INDEX}.{}", std::process::id()));
     fs::write(&path, text)
         .and_then(|()| fs::rename(&path, place.join(INDEX)))
         .inspect_err(|_| drop(fs::remove_file(&path)))
-}
-
-/// Lets each core do its share: most of the time is spent on opening and parsing files.
-pub(crate) fn shared_out<T: Sync, R: Send>(all: &[T], work: &(dyn Fn(&[T]) -> Vec<R> + Sync)) -> Vec<R> {
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    let share = all.len().div_ceil(threads).max(1);
-    thread::scope(|scope| {
-        let shares: Vec<_> = all.chunks(share).map(|share| scope.spawn(move || work(share))).collect();
-        shares.into_iter().flat_map(|share| share.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
-    })
 }
 
 /// The names of all folders of runs in a folder, sorted.

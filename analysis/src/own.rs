@@ -1,6 +1,9 @@
 //! Figures and tables of experiments that nobody drew: what is swept decides what they look like.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
 
 use serde_json::Value;
 
@@ -12,7 +15,7 @@ use crate::{
     figures::{metric_of, removed},
     names::{task_name, task_title},
     select::{Point, grouped, tasks},
-    setup::{Run, said, written},
+    setup::{Run, said, same, written},
     standing::Measure,
     table::{Cell, Table},
     tables::{metric_note, remembered},
@@ -96,6 +99,8 @@ pub fn file_name(name: &str) -> String {
 /// What an experiment sweeps.
 struct Swept<'a> {
     runs: Vec<&'a Run>,
+    /// One run of each configuration.
+    distinct: Vec<&'a Run>,
     /// Whether several methods are compared.
     methods: bool,
     /// Keys that differ among the runs of one task and one method.
@@ -113,14 +118,16 @@ impl<'a> Swept<'a> {
     fn of(runs: Vec<&'a Run>) -> Option<Self> {
         let runs: Vec<&Run> = runs.into_iter().filter(|run| run.validation().is_some()).collect();
         let first = runs.first()?;
-        let names: BTreeSet<&str> = runs.iter().flat_map(|run| run.record.config.keys()).map(String::as_str).collect();
-        let groups = grouped(runs.iter().copied(), |run| (&run.task, &run.method().name), Ord::cmp);
+        // One run of each configuration says as much as all of them.
+        let distinct = distinct(&runs);
+        let names: BTreeSet<&str> = distinct.iter().flat_map(|run| run.config.keys()).map(String::as_str).collect();
+        let groups = grouped(distinct.iter().copied(), |run| (&run.task, &run.method().name), Ord::cmp);
         let differs = |runs: &[&Run], key: &str| runs.iter().any(|run| !is_same(run, runs[0], key));
         let (mut keys, mut fixed) = (Vec::new(), Vec::new());
         for key in names.into_iter().filter(|key| !["task", "seed", TUNING].contains(key)) {
             if groups.iter().any(|(_, runs)| differs(runs, key)) {
                 keys.push(key);
-            } else if differs(&runs, key) && runs.iter().all(|run| run.value(key).is_some()) {
+            } else if differs(&distinct, key) && distinct.iter().all(|run| run.value(key).is_some()) {
                 fixed.push(key);
             }
         }
@@ -134,17 +141,18 @@ impl<'a> Swept<'a> {
             groups.iter().all(|(_, runs)| whole(runs))
         };
         let numeric = keys.iter().copied().filter(is_number).collect();
-        let methods = runs.iter().any(|run| run.method().name != first.method().name);
-        let had = runs.iter().flat_map(|run| {
+        let methods = distinct.iter().any(|run| run.method().name != first.method().name);
+        let had = distinct.iter().flat_map(|run| {
             let own = keys.iter().filter(|key| run.value(key).is_some());
             own.map(|key| (run.method().name.as_str(), *key))
         });
-        Some(Self { had: had.collect(), methods, keys, numeric, fixed, runs })
+        let had = had.collect();
+        Some(Self { had, methods, keys, numeric, fixed, distinct, runs })
     }
 
     /// Values of a number, in their order.
     fn values(&self, key: &str) -> Vec<f64> {
-        let mut values: Vec<f64> = self.runs.iter().filter_map(|run| run.number(key)).collect();
+        let mut values: Vec<f64> = self.distinct.iter().filter_map(|run| run.number(key)).collect();
         values.sort_by(f64::total_cmp);
         values.dedup();
         values
@@ -152,13 +160,13 @@ impl<'a> Swept<'a> {
 
     /// Whether a key is the size of every method that has it.
     fn is_size(&self, key: &str) -> bool {
-        let mut with = self.runs.iter().filter(|run| run.number(key).is_some());
+        let mut with = self.distinct.iter().filter(|run| run.number(key).is_some());
         with.all(|run| run.method().size_key.as_deref() == Some(key))
     }
 
     /// Whether every run has a number there.
     fn is_everywhere(&self, key: &str) -> bool {
-        self.runs.iter().all(|run| run.number(key).is_some())
+        self.distinct.iter().all(|run| run.number(key).is_some())
     }
 
     /// What x is: methods whose sizes are not the same thing are compared by what they train, anything else by the key with
@@ -191,35 +199,45 @@ impl<'a> Swept<'a> {
 
     /// The runs of each series, in the order of the runs.
     fn all_series(&self, x: X<'_>) -> Vec<(String, Vec<&'a Run>)> {
-        let mut all: Vec<(String, Vec<&Run>)> = Vec::new();
-        for &run in &self.runs {
-            let name = self.series(run, Some(x));
-            match all.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, runs)) => runs.push(run),
-                None => all.push((name, vec![run])),
-            }
-        }
-        all
+        in_groups(&self.runs, |run| self.series(run, Some(x)))
     }
 
     /// Runs that differ in nothing but the seed, in the order of the runs.
     fn combinations(&self, runs: &[&'a Run]) -> Vec<Vec<&'a Run>> {
-        let same =
-            |a: &Run, b: &Run| a.method().name == b.method().name && self.keys.iter().all(|key| is_same(a, b, key));
-        let mut all: Vec<Vec<&Run>> = Vec::new();
-        for &run in runs {
-            match all.iter_mut().find(|group| same(group[0], run)) {
-                Some(group) => group.push(run),
-                None => all.push(vec![run]),
-            }
-        }
-        all
+        let choice = |run: &Run| {
+            let values: Vec<Option<Value>> = self.keys.iter().map(|key| run.value(key).map(same)).collect();
+            (run.method.name.clone(), values)
+        };
+        in_groups(runs, choice).into_iter().map(|(_, runs)| runs).collect()
     }
+}
+
+/// Runs by what `of` says of their configurations, in the order of the runs.
+fn in_groups<'a, K: PartialEq>(runs: &[&'a Run], of: impl Fn(&Run) -> K) -> Vec<(K, Vec<&'a Run>)> {
+    let mut groups: Vec<(K, Vec<&Run>)> = Vec::new();
+    let mut places = HashMap::new();
+    for &run in runs {
+        let place = *places.entry(Arc::as_ptr(&run.config)).or_insert_with(|| {
+            let key = of(run);
+            groups.iter().position(|(known, _)| *known == key).unwrap_or_else(|| {
+                groups.push((key, Vec::new()));
+                groups.len() - 1
+            })
+        });
+        groups[place].1.push(run);
+    }
+    groups
+}
+
+/// One run of each configuration. Equal ones are mostly kept once; that they are not always does no harm.
+fn distinct<'a>(runs: &[&'a Run]) -> Vec<&'a Run> {
+    let mut seen = HashSet::new();
+    runs.iter().copied().filter(|run| seen.insert(Arc::as_ptr(&run.config))).collect()
 }
 
 /// Whether two runs have the same value of a key: 1 and 1.0 are the same.
 fn is_same(a: &Run, b: &Run, key: &str) -> bool {
-    a.value(key) == b.value(key) || (a.number(key).is_some() && a.number(key) == b.number(key))
+    a.value(key).map(same) == b.value(key).map(same)
 }
 
 /// What a figure has below.

@@ -6,10 +6,10 @@ use std::{
 };
 
 use askama::Template;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
-    ExperimentRecord, Store,
+    Evaluation, ExperimentRecord, RunRecord, Store,
     axis::count,
     evidence::Verdict,
     exhibit::{Exhibit, Shown},
@@ -224,10 +224,9 @@ impl Page<'_> {
             all.into_iter().collect::<Vec<_>>().join(", ")
         };
         let experiments = || self.store.experiments();
-        let seconds =
-            runs.iter().map(|run| run.record.measured.training_seconds + run.record.measured.evaluation_seconds);
+        let seconds = runs.iter().map(|run| run.measured.training_seconds + run.measured.evaluation_seconds);
         let backbones: BTreeMap<&str, usize> =
-            runs.iter().map(|run| (run.backbone.as_str(), run.record.params.backbone)).collect();
+            runs.iter().map(|run| (run.backbone.as_str(), run.params.backbone)).collect();
         // A stream makes a backbone of its own of every task, called `name+task`: one name stands for all of them.
         let streamed = |name: &str| name.rmatch_indices('+').any(|(place, _)| backbones.contains_key(&name[..place]));
         let backbones: Vec<String> = backbones
@@ -235,10 +234,9 @@ impl Page<'_> {
             .filter(|(name, _)| !name.is_empty() && !streamed(name))
             .map(|(name, parameters)| format!("{name} ({} parameters)", count(*parameters as f64)))
             .collect();
-        let software =
-            runs.iter().flat_map(|run| &run.record.software).map(|(name, version)| format!("{name} {version}"));
+        let software = runs.iter().flat_map(|run| &*run.software).map(|(name, version)| format!("{name} {version}"));
         let devices = runs.iter().filter_map(|run| {
-            let fingerprints = &run.record.fingerprints;
+            let fingerprints = &run.fingerprints;
             let device = fingerprints.get("device")?;
             Some(fingerprints.get("dtype").map_or(device.clone(), |dtype| format!("{device} ({dtype})")))
         });
@@ -246,7 +244,7 @@ impl Page<'_> {
         let scales = distinct(&mut experiments().map(|experiment| experiment.scale.clone()));
         let failed: usize = experiments().map(|experiment| experiment.failed.len()).sum();
         let diverged = runs.iter().filter(|run| run.is_diverged()).count();
-        let memory = runs.iter().filter_map(|run| run.record.measured.peak_memory_bytes).max();
+        let memory = runs.iter().filter_map(|run| run.measured.peak_memory_bytes).max();
         let on = if backbones.is_empty() { String::new() } else { format!(" on {}", backbones.join(", ")) };
         let scale = if scales.is_empty() { String::new() } else { format!(", scale {scales}") };
         let plural = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
@@ -401,14 +399,14 @@ impl Page<'_> {
                 }
             }
         }
-        let shown = || self.store.runs.iter().take(RUNS);
+        let shown = self.store.runs.iter().take(RUNS);
         let of = |id: &str| experiments_of.get(id).map(|names| names.join(", ")).unwrap_or_default();
         let html = RunsHtml {
             experiments: self.ordered().into_iter().map(experiment).collect(),
             gaps: self.gaps(),
-            runs: shown().map(|(id, run)| self.run(id, run, of(id))).collect(),
+            runs: shown.map(|(id, run)| self.run(id, run, of(id))).collect(),
             of: self.store.runs.len(),
-            data: run_data(shown()),
+            data: run_data(self.store),
         };
         html.render()
     }
@@ -430,7 +428,7 @@ impl Page<'_> {
             trained_said: count(run.trained() as f64),
             validation: score(run.validation()),
             test: score(run.test()),
-            seconds: format!("{:.0}", run.record.measured.training_seconds),
+            seconds: format!("{:.0}", run.measured.training_seconds),
             id: id.to_owned(),
         }
     }
@@ -504,18 +502,16 @@ fn encode(name: &str) -> String {
 const RUNS: usize = 2000;
 
 /// What the page's script shows of runs: their settings and their learning curves.
-fn run_data<'a>(runs: impl Iterator<Item = (&'a String, &'a Run)>) -> String {
-    let of = |run: &Run| {
-        let metric = run.metric().unwrap_or("score");
-        let scores: Vec<(usize, f64)> = run
-            .record
-            .evaluations
-            .iter()
-            .filter_map(|evaluation| Some((evaluation.steps, *evaluation.validation.get(metric)?)))
-            .collect();
-        json!({ "config": run.record.config, "loss": run.record.loss_curve, "metric": metric, "scores": scores })
+fn run_data(store: &Store) -> String {
+    let records = store.records(store.runs.keys().take(RUNS).map(String::as_str)).unwrap_or_default();
+    let of = |(id, record): (&str, RunRecord)| {
+        let metric = store.runs.get(id).and_then(Run::metric).unwrap_or("score").to_owned();
+        let score = |evaluation: &Evaluation| Some((evaluation.steps, *evaluation.validation.get(&metric)?));
+        let scores: Vec<(usize, f64)> = record.evaluations.iter().filter_map(score).collect();
+        let RunRecord { config, loss_curve, .. } = record;
+        (id.to_owned(), json!({ "config": config, "loss": loss_curve, "metric": metric, "scores": scores }))
     };
-    let all: BTreeMap<&String, _> = runs.map(|(id, run)| (id, of(run))).collect();
+    let all: BTreeMap<String, Value> = records.into_iter().map(of).collect();
     // Nothing inside may end the element that holds it.
     serde_json::to_string(&all).unwrap_or_default().replace('<', "\\u003c")
 }

@@ -3,7 +3,6 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    thread,
 };
 
 use crate::{
@@ -14,6 +13,7 @@ use crate::{
     made::Made,
     own,
     page::{Page, link},
+    parallel::one_by_one,
     render::{Drawing, RenderError},
     store::Problem,
 };
@@ -64,7 +64,7 @@ pub enum ReportError {
 pub fn write_report(runs: &Path, out: &Path, exhibits: &[Exhibit], made: &Made) -> Result<Report, ReportError> {
     let store = Store::read(runs)?;
     let own = own::exhibits(&store, exhibits);
-    let show = |of: &[Exhibit]| of.iter().map(|exhibit| exhibit.show(&store)).collect::<Vec<Option<Shown>>>();
+    let show = |of: &[Exhibit]| one_by_one(of, &|exhibit| exhibit.show(&store));
     let (own_shown, shown) = (show(&own), show(exhibits));
     let named = |name: &str| exhibits.iter().any(|exhibit| exhibit.name() == name);
     let mut findings = findings(&store);
@@ -73,16 +73,15 @@ pub fn write_report(runs: &Path, out: &Path, exhibits: &[Exhibit], made: &Made) 
         fs::create_dir_all(&folder).map_err(|source| ReportError::Write { path: folder, source })?;
     }
     let all = || own.iter().chain(exhibits).zip(own_shown.iter().chain(&shown));
-    // Pictures cost most: each figure has a thread.
-    thread::scope(|scope| {
-        let drawn: Vec<_> = all()
-            .filter_map(|(exhibit, shown)| match shown {
-                Some(Shown::Figure(figure)) => Some(scope.spawn(|| write_figure(exhibit.name(), figure, out))),
-                Some(Shown::Table(_)) | None => None,
-            })
-            .collect();
-        drawn.into_iter().try_for_each(|figure| figure.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    })?;
+    let figures: Vec<(&Exhibit, &Figure)> = all()
+        .filter_map(|(exhibit, shown)| match shown {
+            Some(Shown::Figure(figure)) => Some((exhibit, figure)),
+            Some(Shown::Table(_)) | None => None,
+        })
+        .collect();
+    // Pictures cost most, in time and in memory: no more than there are cores at once.
+    let written = one_by_one(&figures, &|(exhibit, figure)| write_figure(exhibit.name(), figure, out));
+    written.into_iter().collect::<Result<(), ReportError>>()?;
     for (exhibit, shown) in all() {
         if let Some(Shown::Table(table)) = shown {
             for (kind, text) in [("md", table.markdown()), ("csv", table.csv()), ("tex", table.latex())] {

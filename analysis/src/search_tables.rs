@@ -49,7 +49,7 @@ pub(crate) fn table6(store: &Store) -> Option<Table> {
     }
     let mut head = vec!["key".to_owned()];
     head.extend(best.iter().map(|(task, _)| task_name(task)));
-    let value = |run: &Run, key: &str| match run.record.config.get(key) {
+    let value = |run: &Run, key: &str| match run.config.get(key) {
         None | Some(Value::Null) => Cell::Empty,
         Some(value) => Cell::text(written(value)),
     };
@@ -82,12 +82,12 @@ pub(crate) fn table7(store: &Store) -> Option<Table> {
         let own: Vec<&Run> = runs.iter().copied().filter(|run| run.task == task).collect();
         let scores: Vec<f64> = own.iter().filter_map(|run| Some(100.0 * run.validation()?)).collect();
         let chosen = |run: &&Run| {
-            let mut config = run.record.config.clone();
-            ["seed", "samples"].iter().for_each(|key| drop(config.remove(*key)));
+            let mut config = (*run.config).clone();
+            config.remove("samples");
             Value::Object(config).to_string()
         };
         let drawn: BTreeSet<String> = own.iter().map(chosen).collect();
-        let seconds: f64 = own.iter().map(|run| run.record.measured.training_seconds).sum();
+        let seconds: f64 = own.iter().map(|run| run.measured.training_seconds).sum();
         let diverged = own.iter().filter(|run| run.is_diverged()).count();
         let best = found(&runs, task)?;
         Some(vec![

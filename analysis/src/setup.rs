@@ -2,56 +2,124 @@
 
 use std::{
     cmp::Ordering,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
 };
 
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
-use crate::{Kept, MethodRecord, RunRecord, Scored, Status, paper};
+use crate::{Examples, Kept, Measured, MethodRecord, Network, Params, RunRecord, Scored, Status, paper};
 
-/// A run and what its configuration says.
+/// What figures and tables ask of a run. Its curves stay in its [record](crate::Store::records).
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What was written of it.
-    pub record: RunRecord,
+    /// Its id.
+    pub id: String,
     /// The task.
     pub task: String,
     /// The backbone; empty for a run without one.
     pub backbone: String,
     /// The seed.
     pub seed: u64,
+    /// How far it came.
+    pub status: Status,
+    /// The resolved configuration, the seed aside.
+    pub config: Arc<Map<String, Value>>,
+    /// What was trained.
+    pub method: Arc<MethodRecord>,
+    /// What went in beside the configuration.
+    pub fingerprints: Arc<BTreeMap<String, String>>,
+    /// Versions of what computed it.
+    pub software: Arc<BTreeMap<String, String>>,
+    /// Parameters.
+    pub params: Arc<Params>,
+    /// The evaluation that it reports.
+    pub kept: Option<Scored>,
+    /// Validation scores of the trivial answer: fractions.
+    pub majority: Arc<BTreeMap<String, f64>>,
+    /// Scores on further validation sets, by the name of their task: fractions.
+    pub extra: BTreeMap<String, BTreeMap<String, f64>>,
+    /// Scores on the test set: fractions.
+    pub test: BTreeMap<String, f64>,
+    /// How many examples it used.
+    pub examples: Examples,
+    /// The backbone's shapes.
+    pub network: Network,
+    /// Whatever depends on the clock or the host.
+    pub measured: Measured,
     /// The task's metric.
     pub(crate) metric: Option<String>,
+}
+
+/// Parts that many runs have in common, each kept once.
+#[derive(Default)]
+pub(crate) struct Common {
+    configs: Pool<Map<String, Value>>,
+    methods: Pool<MethodRecord>,
+    params: Pool<Params>,
+    texts: Pool<BTreeMap<String, String>>,
+    scores: Pool<BTreeMap<String, f64>>,
+}
+
+/// Values, by how they are written.
+type Pool<T> = HashMap<String, Arc<T>>;
+
+/// The value of a pool that is equal to this.
+fn pooled<T: Serialize>(pool: &mut Pool<T>, value: T) -> Arc<T> {
+    match serde_json::to_string(&value) {
+        Ok(written) => pool.entry(written).or_insert_with(|| Arc::new(value)).clone(),
+        Err(_) => Arc::new(value),
+    }
 }
 
 /// The metric of a classification in most of the paper's figures.
 pub const ACCURACY: &str = "accuracy";
 
 impl Run {
-    /// Reads the configuration of a record.
+    /// What there is to ask of a record.
     ///
     /// # Errors
-    /// The key that is not there or not of the right kind.
-    pub fn new(record: RunRecord) -> Result<Self, &'static str> {
+    /// The key of its configuration that is not there or not of the right kind.
+    pub(crate) fn new(mut record: RunRecord, common: &mut Common) -> Result<Self, &'static str> {
         let text = |key| record.config.get(key).and_then(Value::as_str).map(str::to_owned);
         let none = (record.method.name == paper::NO_BERT).then(String::new);
+        let (task, backbone) = (text("task").ok_or("task")?, text("backbone").or(none).ok_or("backbone")?);
+        let seed = record.config.get("seed").and_then(Value::as_u64).ok_or("seed")?;
+        record.config.remove("seed");
         Ok(Self {
-            task: text("task").ok_or("task")?,
-            backbone: text("backbone").or(none).ok_or("backbone")?,
-            seed: record.config.get("seed").and_then(Value::as_u64).ok_or("seed")?,
+            id: record.id,
+            task,
+            backbone,
+            seed,
+            status: record.status,
             metric: record.last.as_ref().or(record.best.as_ref()).map(|scored| scored.metric.clone()),
-            record,
+            config: pooled(&mut common.configs, record.config),
+            method: pooled(&mut common.methods, record.method),
+            fingerprints: pooled(&mut common.texts, record.fingerprints),
+            software: pooled(&mut common.texts, record.software),
+            params: pooled(&mut common.params, record.params),
+            kept: match record.kept {
+                Kept::Last => record.last,
+                Kept::Best => record.best,
+            },
+            majority: pooled(&mut common.scores, record.majority),
+            extra: record.extra,
+            test: record.test,
+            examples: record.examples,
+            network: record.network,
+            measured: record.measured,
         })
     }
 
     /// What was trained.
     pub fn method(&self) -> &MethodRecord {
-        &self.record.method
+        &self.method
     }
 
-    /// A value of the configuration; `None` if the key is not there or null.
+    /// A value of the configuration, the seed aside; `None` if the key is not there or null.
     pub fn value(&self, key: &str) -> Option<&Value> {
-        self.record.config.get(key).filter(|value| !value.is_null())
+        self.config.get(key).filter(|value| !value.is_null())
     }
 
     /// A number of the configuration.
@@ -61,15 +129,7 @@ impl Run {
 
     /// Whether its loss was not finite. It then counts as the trivial answer.
     pub fn is_diverged(&self) -> bool {
-        self.record.status == Status::Diverged
-    }
-
-    /// The evaluation that it reports.
-    fn kept(&self) -> Option<&Scored> {
-        match self.record.kept {
-            Kept::Last => self.record.last.as_ref(),
-            Kept::Best => self.record.best.as_ref(),
-        }
+        self.status == Status::Diverged
     }
 
     /// The task's metric, by which runs are chosen; `None` if nothing tells.
@@ -83,7 +143,7 @@ impl Run {
         if self.is_diverged() {
             return self.trivial(metric);
         }
-        self.kept()?.validation.get(metric).copied().filter(|score| score.is_finite())
+        self.kept.as_ref()?.validation.get(metric).copied().filter(|score| score.is_finite())
     }
 
     /// The validation score in the task's metric: a fraction.
@@ -103,26 +163,26 @@ impl Run {
 
     /// The trivial answer's validation score: a fraction.
     pub fn trivial(&self, metric: &str) -> Option<f64> {
-        self.record.majority.get(metric).copied().filter(|score| score.is_finite())
+        self.majority.get(metric).copied().filter(|score| score.is_finite())
     }
 
     /// The test score in the task's metric, where the test set's labels are known: a fraction. Of a run that diverged it is
     /// the trivial answer's validation score, because no record holds its test score.
     pub fn test(&self) -> Option<f64> {
         if self.is_diverged() {
-            return (self.record.examples.test > 0).then(|| self.validation())?;
+            return (self.examples.test > 0).then(|| self.validation())?;
         }
-        self.record.test.get(self.metric()?).copied().filter(|score| score.is_finite())
+        self.test.get(self.metric()?).copied().filter(|score| score.is_finite())
     }
 
     /// Trained parameters.
     pub fn trained(&self) -> usize {
-        self.record.params.trained
+        self.params.trained
     }
 
     /// Trained parameters as a share of the backbone's.
     pub fn trained_share(&self) -> f64 {
-        self.trained() as f64 / self.record.params.backbone.max(1) as f64
+        self.trained() as f64 / self.params.backbone.max(1) as f64
     }
 
     /// In a few words, for a list of runs.
@@ -140,12 +200,12 @@ impl Run {
 /// A configuration as a text that is the same for the same values: 1 and 1.0 are, and so are null and nothing. The seed is no
 /// part of it.
 pub fn configuration(run: &Run) -> String {
-    let keys = run.record.config.iter().filter(|(key, value)| *key != "seed" && !value.is_null());
+    let keys = run.config.iter().filter(|(_, value)| !value.is_null());
     keys.map(|(key, value)| format!("{key}={}\n", same(value))).collect()
 }
 
 /// A value whose numbers are all written alike.
-fn same(value: &Value) -> Value {
+pub fn same(value: &Value) -> Value {
     match value {
         Value::Number(number) => number.as_f64().map_or_else(|| value.clone(), Value::from),
         Value::Array(list) => list.iter().map(same).collect(),

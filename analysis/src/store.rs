@@ -11,11 +11,11 @@ use std::{
 use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::{
-    AblationRecord, ExperimentRecord, SCHEMA, StreamRecord,
+    AblationRecord, ExperimentRecord, RunRecord, SCHEMA, StreamRecord,
     export::documents,
     folder::{ABLATION, CHECKPOINT, EXPERIMENTS, LOCK, LOGS, PARAMETERS, QUEUES, RECORD, STEPS, STREAMS, TENSORBOARD},
-    listing::shared_out,
-    setup::{ACCURACY, Run},
+    parallel::shared_out,
+    setup::{ACCURACY, Common, Run},
 };
 
 /// All records of a folder of runs. What cannot be read is a [`Problem`], not an error: the rest can still be shown.
@@ -81,13 +81,12 @@ impl Store {
             return Err(StoreError::Missing(place.to_owned()));
         }
         let mut store = Store { folder: place.to_owned(), ..Store::default() };
-        let documents = if place.is_file() {
-            Documents::Export(documents(place).map_err(unreadable)?)
-        } else {
-            Documents::Folder(place)
-        };
+        let documents = Documents::of(place).map_err(unreadable)?;
         let names = documents.runs().map_err(unreadable)?;
-        let read = |names: &[String]| names.iter().map(|name| Found::read(name, &documents)).collect();
+        let read = |names: &[String]| {
+            let mut common = Common::default();
+            names.iter().map(|name| Found::read(name, &documents, &mut common)).collect()
+        };
         let found: Vec<Found> = shared_out(&names, &read);
         found.into_iter().for_each(|found| store.add(found));
         store.name_metrics();
@@ -126,7 +125,7 @@ impl Store {
         let known = self.runs.values().filter_map(|run| Some((run.task.clone(), run.metric.clone()?)));
         let known: BTreeMap<String, String> = known.collect();
         for run in self.runs.values_mut().filter(|run| run.metric.is_none() && run.is_diverged()) {
-            let trivial = &run.record.majority;
+            let trivial = &run.majority;
             let alone =
                 || trivial.get_key_value(ACCURACY).or_else(|| trivial.first_key_value().filter(|_| trivial.len() == 1));
             run.metric = known.get(&run.task).cloned().or_else(|| alone().map(|(metric, _)| metric.clone()));
@@ -136,6 +135,21 @@ impl Store {
     /// A record, if it can be used.
     fn read_record<T: DeserializeOwned>(&mut self, file: &str, documents: &Documents<'_>) -> Option<T> {
         read_record(file, documents).map_err(|problem| self.problems.push(problem)).ok()
+    }
+
+    /// The whole records of runs, by their ids, read once more: with their curves, a store of very many runs has no room.
+    /// Those that are gone are left out.
+    ///
+    /// # Errors
+    /// If the store cannot be read any more.
+    pub fn records<'a>(
+        &self,
+        ids: impl IntoIterator<Item = &'a str>,
+    ) -> Result<BTreeMap<&'a str, RunRecord>, StoreError> {
+        let unreadable = |source| StoreError::Unreadable { folder: self.folder.clone(), source };
+        let documents = Documents::of(&self.folder).map_err(unreadable)?;
+        let record = |id: &'a str| Some((id, read_record(&format!("{id}/{RECORD}"), &documents).ok()?));
+        Ok(ids.into_iter().filter_map(record).collect())
     }
 
     /// How many runs are finished and readable.
@@ -203,7 +217,7 @@ struct Found {
 }
 
 impl Found {
-    fn read(name: &str, documents: &Documents<'_>) -> Self {
+    fn read(name: &str, documents: &Documents<'_>, common: &mut Common) -> Self {
         let mut found = Self { name: name.to_owned(), ..Self::default() };
         let file = format!("{name}/{RECORD}");
         if !documents.has(&file) {
@@ -211,7 +225,7 @@ impl Found {
             return found;
         }
         let unusable = |key| Problem { file: file.clone(), what: format!("its configuration has no usable `{key}`") };
-        match read_record(&file, documents).map(|record| Run::new(record).map_err(unusable)) {
+        match read_record(&file, documents).map(|record| Run::new(record, common).map_err(unusable)) {
             Ok(Ok(run)) => found.run = Some(run),
             Ok(Err(problem)) => found.problems.push(problem),
             Err(problem) => {
@@ -232,15 +246,11 @@ impl Found {
 
 /// A record, if it can be read and is of a form that this program knows.
 fn read_record<T: DeserializeOwned>(file: &str, documents: &Documents<'_>) -> Result<T, Problem> {
-    #[derive(Deserialize)]
-    struct Form {
-        schema: u32,
-    }
     let problem = |what: String| Problem { file: file.to_owned(), what };
     let bytes = documents.read(file).map_err(|error| problem(error.to_string()))?;
     let unreadable = |error: serde_json::Error| problem(format!("cannot be read: {error}"));
     // Another version's record may have any other form: its version alone is read first.
-    let form = serde_json::from_slice::<Form>(&bytes).map_err(unreadable)?.schema;
+    let form = form(&bytes).map_err(unreadable)?;
     match form.cmp(&SCHEMA) {
         Ordering::Greater => Err(problem(format!(
             "written by a newer adapter-lab (form {form}; this one reads up to {SCHEMA}): use that version, or a newer one"
@@ -252,13 +262,31 @@ fn read_record<T: DeserializeOwned>(file: &str, documents: &Documents<'_>) -> Re
     }
 }
 
+/// The version of a record.
+fn form(bytes: &[u8]) -> serde_json::Result<u32> {
+    #[derive(Deserialize)]
+    struct Form {
+        schema: u32,
+    }
+    // It is what our records begin with: most need not be read twice.
+    let own = format!("{{\"schema\":{SCHEMA},");
+    if bytes.iter().filter(|byte| !byte.is_ascii_whitespace()).take(own.len()).eq(own.as_bytes()) {
+        return Ok(SCHEMA);
+    }
+    Ok(serde_json::from_slice::<Form>(bytes)?.schema)
+}
+
 /// Where documents are read from.
 enum Documents<'a> {
     Folder(&'a Path),
     Export(BTreeMap<String, Vec<u8>>),
 }
 
-impl Documents<'_> {
+impl<'a> Documents<'a> {
+    fn of(place: &'a Path) -> io::Result<Self> {
+        Ok(if place.is_file() { Documents::Export(documents(place)?) } else { Documents::Folder(place) })
+    }
+
     /// The names of all runs, sorted; in a folder also those of whatever else is there.
     fn runs(&self) -> io::Result<Vec<String>> {
         let mut names: BTreeSet<String> = BTreeSet::new();

@@ -44,7 +44,7 @@ impl<'a> Row<'a> {
     fn score(&self, column: &Column<'_>) -> Option<Estimate> {
         let score = |run: &Run| match column.extra {
             None => run.validation(),
-            Some(extra) => run.record.extra.get(extra)?.get(run.metric()?).copied(),
+            Some(extra) => run.extra.get(extra)?.get(run.metric()?).copied(),
         };
         match self.best_run {
             true => Estimate::of(&[100.0 * score(self.run(column.task)?)?]),
@@ -111,7 +111,7 @@ const SHARE: &str = "Share: what a method gains over the trivial answer (most fr
 
 /// What full fine-tuning does not train, if anything.
 fn left_out_note(runs: &[&Run]) -> Option<String> {
-    let untrained = |run: &&&Run| run.record.params.total.saturating_sub(run.record.params.trained);
+    let untrained = |run: &&&Run| run.params.total.saturating_sub(run.params.trained);
     let full = runs.iter().filter(|run| run.method().name == paper::FULL).max_by_key(untrained)?;
     let left = untrained(&full);
     (left > 0).then(|| {
@@ -125,12 +125,12 @@ fn left_out_note(runs: &[&Run]) -> Option<String> {
 
 /// Parameters for all tasks in backbones: some methods need a network for each task, the others share one.
 fn total(runs: &[&Run]) -> Option<f64> {
-    let backbone = runs.first()?.record.params.backbone.max(1) as f64;
+    let backbone = runs.first()?.params.backbone.max(1) as f64;
     let needs = |run: &&Run| {
-        let params = &run.record.params;
+        let params = &run.params;
         if params.shared_backbone { params.trained } else { params.total }
     };
-    let shared = if runs.iter().any(|run| run.record.params.shared_backbone) { 1.0 } else { 0.0 };
+    let shared = if runs.iter().any(|run| run.params.shared_backbone) { 1.0 } else { 0.0 };
     Some(shared + runs.iter().map(|run| needs(run) as f64).sum::<f64>() / backbone)
 }
 
@@ -235,7 +235,7 @@ pub(crate) fn table1(store: &Store) -> Option<Table> {
     let mut columns: Vec<Column<'_>> = Vec::new();
     for &task in &tasks {
         columns.push(Column { task, extra: None });
-        let scored = runs.iter().any(|run| run.task == task && run.record.extra.contains_key(MISMATCHED));
+        let scored = runs.iter().any(|run| run.task == task && run.extra.contains_key(MISMATCHED));
         if scored && !tasks.contains(&MISMATCHED) {
             columns.push(Column { task, extra: Some(MISMATCHED) });
         }

@@ -139,8 +139,10 @@ fn balanced_accuracy() -> Metric {
 /// Every run's score against its loss.
 fn losses(store: &Store) -> Option<Figure> {
     let runs = store.runs_of("mine");
+    let records = store.records(runs.iter().map(|run| run.id.as_str())).ok()?;
     let dots = runs.iter().filter_map(|run| {
-        let (x, y) = (run.record.evaluations.last()?.loss, 100.0 * run.validation()?);
+        let loss = records.get(run.id.as_str())?.evaluations.last()?.loss;
+        let (x, y) = (loss, 100.0 * run.validation()?);
         Some(Dot::new(x, y, run.summary()))
     });
     let series = vec![Series::new("runs", Look { joined: false, ..Look::nth(0) }, dots.collect())];

@@ -18,21 +18,21 @@ const HEIGHT: f64 = 620.0;
 /// Fig. 2 of the paper, drawn of a run with adapters as the paper has them; the run of size 64, or the nearest to it.
 pub fn fig2(store: &Store) -> Option<Figure> {
     let plain = |run: &&Run| {
-        let (method, network) = (&run.record.method, &run.record.network);
+        let (method, network) = (run.method(), run.network);
         method.name == paper::ADAPTERS && method.variant.is_empty() && method.size.is_some() && network.layers > 0
     };
     let presets = ["fig6-spans", "fig4", "table1", "fig3", "table2"];
     let runs = presets.iter().map(|preset| store.preset_runs(preset)).find(|runs| runs.iter().any(plain))?;
-    let distance = |run: &&Run| (run.record.method.size.unwrap_or(1.0) / 64.0).ln().abs();
+    let distance = |run: &&Run| (run.method.size.unwrap_or(1.0) / 64.0).ln().abs();
     let run = runs.into_iter().filter(plain).min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
     Some(figure(run))
 }
 
 fn figure(run: &Run) -> Figure {
-    let (record, network) = (&run.record, run.record.network);
-    let (d, m) = (network.hidden, record.method.size.unwrap_or_default() as usize);
+    let network = run.network;
+    let (d, m) = (network.hidden, run.method.size.unwrap_or_default() as usize);
     let adapter = 2 * m * d + d + m;
-    let group = |name: &str| record.params.groups.get(name).copied().unwrap_or_default();
+    let group = |name: &str| run.params.groups.get(name).copied().unwrap_or_default();
     let grouped = |number: usize| grouped(number as f64);
     let about = format!(
         "Left: a layer of {} ({} layers, width {d}, {} heads). An adapter stands after each sub-layer, before its residual. Green: \
@@ -45,8 +45,8 @@ fn figure(run: &Run) -> Figure {
         grouped(group("adapters")),
         grouped(group("layer_norms")),
         grouped(group("head")),
-        grouped(record.params.trained),
-        100.0 * record.params.trained as f64 / record.params.backbone.max(1) as f64,
+        grouped(run.params.trained),
+        100.0 * run.params.trained as f64 / run.params.backbone.max(1) as f64,
         grouped(adapter),
     );
     let activation = run.value("activation").and_then(|name| name.as_str()).unwrap_or("activation");

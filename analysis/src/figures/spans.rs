@@ -25,16 +25,10 @@ struct MeanSpans<'a> {
 
 /// The mean over the seeds of every task and configuration, in the order in which they were run.
 fn mean_spans<'a>(ablations: &[(&'a Run, &'a AblationRecord)]) -> Vec<MeanSpans<'a>> {
-    let but_for_seed = |run: &Run| {
-        let mut config = run.record.config.clone();
-        config.remove("seed");
-        config
-    };
     let mut by_task: Vec<(&Run, &AblationRecord, Vec<&AblationRecord>)> = Vec::new();
     for &(run, ablation) in ablations {
         let same = |other: &Run, first: &AblationRecord| {
-            (&first.metric, first.layers) == (&ablation.metric, ablation.layers)
-                && but_for_seed(other) == but_for_seed(run)
+            (&first.metric, first.layers) == (&ablation.metric, ablation.layers) && other.config == run.config
         };
         match by_task.iter_mut().find(|(other, first, _)| same(other, first)) {
             Some((_, _, group)) => group.push(ablation),
