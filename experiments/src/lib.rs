@@ -38,7 +38,8 @@ pub use run::{
     BURN_VERSION, ClaimLost, FILE_KEYS, FileOptions, FinishedRun, Imported, Labels, Layers, Mlflow, MlflowError,
     NUMERICS, OpenRun, Origin, Owner, PreparedData, RUN_KEYS, RunConfig, RunContext, RunManifest, RunStore, Runner,
     SEARCH_KEYS, STALE_AFTER, Sent, Speed, StepLine, StepLog, StoredRun, Tracking, UnknownTracking, Workload,
-    differences, effective_keys, foreign_keys, general_keys, owner_of, resolve, run_id, settle_tracking, write_json,
+    differences, effective_keys, foreign_keys, general_keys, origins, owner_of, resolve, run_id, settle_tracking,
+    write_json,
 };
 pub use search::{
     Dimension, Domain, EmbeddingError, KnownEmbeddings, Search, SearchOptions, Searched, Space, TrialConfig,

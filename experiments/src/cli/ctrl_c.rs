@@ -4,6 +4,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anyhow::Result;
 
+use super::log;
 use crate::train::Stop;
 
 /// What Ctrl-C stops: the command that asked last.
@@ -19,9 +20,10 @@ pub fn request_stop(stop: &Stop) {
             if current.as_ref().is_some_and(Stop::request) {
                 std::process::exit(130);
             }
+            log::note("stopping in good order; Ctrl-C once more ends at once");
         };
         if let Err(error) = ctrlc::set_handler(handler) {
-            eprintln!("warning: Ctrl-C will end the run without a last checkpoint: {error}");
+            log::note(&format!("Ctrl-C will end the run without a last checkpoint: {error}"));
         }
     });
 }

@@ -17,7 +17,7 @@ use burn::train::{
 
 use crate::train::{Step, Stop, Watch};
 
-/// Curves of loss, learning rate, speed, scores and adapters on the whole terminal; `q` asks to stop.
+/// Curves of scores, loss, learning rate, speed and adapters on the whole terminal; `q` and then `s` asks to stop.
 pub struct Dashboard {
     label: String,
     /// Gone when the user killed it.
@@ -74,24 +74,28 @@ impl Dashboard {
         let_ctrl_c_through();
     }
 
-    fn show(&mut self, split: Split, name: &str, value: f64) {
+    /// Gives a curve its place: they stand in the order in which they are first named.
+    fn register(&mut self, name: &str) -> MetricId {
         let id = MetricId::new(Arc::new(name.to_owned()));
-        let definition = self.registered.insert(name.to_owned()).then(|| MetricDefinition {
-            metric_id: id.clone(),
-            name: Arc::new(name.to_owned()),
-            description: None,
-            attributes: NumericAttributes { unit: None, higher_is_better: name != "loss" }.into(),
-        });
+        if self.registered.insert(name.to_owned()) {
+            let definition = MetricDefinition {
+                metric_id: id.clone(),
+                name: Arc::new(name.to_owned()),
+                description: None,
+                attributes: NumericAttributes { unit: None, higher_is_better: name != LOSS }.into(),
+            };
+            self.draw(|renderer| renderer.register_metric(definition));
+        }
+        id
+    }
+
+    fn show(&mut self, split: Split, name: &str, value: f64) {
+        let id = self.register(name);
         let entry = MetricEntry::new(id, SerializedEntry::new(format_float(value, 4), value.to_string()));
         let state = MetricState::Numeric(entry, Some(NumericEntry::Value(value)));
-        self.draw(|renderer| {
-            if let Some(definition) = definition {
-                renderer.register_metric(definition);
-            }
-            match split {
-                Split::Train => renderer.update_train(state),
-                Split::Validation => renderer.update_valid(state),
-            }
+        self.draw(|renderer| match split {
+            Split::Train => renderer.update_train(state),
+            Split::Validation => renderer.update_valid(state),
         });
     }
 }
@@ -110,7 +114,14 @@ fn let_ctrl_c_through() {
     }
 }
 
+const LOSS: &str = "loss";
+
 impl Watch for Dashboard {
+    fn scored_by(&mut self, metrics: &[String]) {
+        // What a run is judged by is seen without a search.
+        metrics.iter().for_each(|metric| drop(self.register(metric)));
+    }
+
     fn step(&mut self, step: &Step) -> Result<()> {
         let steps_of_epoch = step.of / step.epochs;
         if self.epoch != step.epoch {
@@ -121,11 +132,15 @@ impl Watch for Dashboard {
                 renderer.start_split("train", steps_of_epoch);
             });
         }
-        self.show(Split::Train, "loss", step.loss);
+        self.show(Split::Train, LOSS, step.loss);
         self.show(Split::Train, "learning rate", step.rate);
         self.show(Split::Train, "tokens per second", step.tokens_per_second);
-        for (place, &deviation) in &step.deviations {
-            self.show(Split::Train, &format!("‖Δ‖/‖x‖ {place}"), deviation);
+        // A curve for each place would hide the others; files have all of them.
+        if !step.deviations.is_empty() {
+            let mean = step.deviations.values().sum::<f64>() / step.deviations.len() as f64;
+            let largest = step.deviations.values().copied().fold(0.0, f64::max);
+            self.show(Split::Train, "‖Δ‖/‖x‖, mean of all places", mean);
+            self.show(Split::Train, "‖Δ‖/‖x‖, largest", largest);
         }
         self.draw(|renderer| renderer.update_split(step.step - (step.epoch - 1) * steps_of_epoch));
         Ok(())

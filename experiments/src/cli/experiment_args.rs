@@ -17,19 +17,26 @@ use crate::{
     sweep::{Estimate, Executor, Plan, PlanOptions, Scale, SlurmOptions, Suite, estimate},
 };
 
-/// How experiments are run, and with what.
+/// Which runs an experiment has.
 #[derive(Args, Debug)]
-pub struct ExperimentArgs {
+pub struct GridArgs {
     /// Change a key of every run, above file and environment; several values, separated by commas, make a grid
     #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    pub set: Vec<String>,
     /// How much of each experiment: a quick look; half a day of two cores on real data, or more of it; the paper's own grid
     #[arg(long, default_value_t = Scale::Quick, value_parser = named::<Scale>(&["quick", "desk", "wide", "paper"]))]
-    scale: Scale,
+    pub scale: Scale,
     /// Whose tasks: the paper's, those over the built-in language, or the latter with examples to choose settings by
     /// [default: synthetic on `nano`, else paper]
     #[arg(long, value_parser = named::<Suite>(&["paper", "synthetic", "tuning"]))]
-    suite: Option<Suite>,
+    pub suite: Option<Suite>,
+}
+
+/// How experiments are run, and with what.
+#[derive(Args, Debug)]
+pub struct ExperimentArgs {
+    #[command(flatten)]
+    grid: GridArgs,
     #[command(flatten)]
     context: ContextArgs,
     /// Processes that run at the same time, each with its share of the cores [default: one for each core for `nano` on a CPU, else 1]
@@ -96,17 +103,17 @@ impl ExperimentArgs {
 
     /// Whether presets choose their backbones themselves, unless one is named.
     pub fn presets_name_backbones(&self) -> bool {
-        self.scale != Scale::Quick
+        self.grid.scale != Scale::Quick
     }
 
     /// What experiments are planned for; `backbone` is above everything else that names one.
     pub fn plan_options(&self, backbone: Option<&str>, session: &Session<'_>) -> Result<PlanOptions> {
         let mut set = session.keys.clone();
-        set.extend(Layers::new(session.lab).assignments(&self.set)?);
+        set.extend(Layers::new(session.lab).assignments(&self.grid.set)?);
         if let Some(name) = backbone {
             set.insert("backbone".to_owned(), name.into());
         }
-        Ok(PlanOptions { scale: self.scale, suite: self.suite, set })
+        Ok(PlanOptions { scale: self.grid.scale, suite: self.grid.suite, set })
     }
 
     /// How long `plans` take here, or why that cannot be said.

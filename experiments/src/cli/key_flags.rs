@@ -25,8 +25,9 @@ enum Takes {
 }
 
 /// Commands that take keys, by their way from the root.
-const COMMANDS: [(&[&str], Takes); 12] = [
+const COMMANDS: [(&[&str], Takes); 13] = [
     (&["train"], Takes::Everything),
+    (&["config", "show"], Takes::Everything),
     (&["run"], Takes::Files),
     (&["reproduce"], Takes::Files),
     (&["params"], Takes::Method),

@@ -7,6 +7,7 @@ mod ctrl_c;
 mod dashboard;
 mod experiment_args;
 mod key_flags;
+mod log;
 mod made;
 mod output;
 mod progress;
@@ -21,7 +22,7 @@ use crate::{
     device::{guard, retain_freed_memory},
     lab::{Keys, Lab},
     run::{general_keys, settle_tracking},
-    train::{Stop, Watch},
+    train::Stop,
 };
 use commands::*;
 
@@ -36,6 +37,8 @@ use commands::*;
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
+    #[command(flatten)]
+    log: log::LogArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -61,6 +64,7 @@ enum Command {
     Parity(parity::ParityArgs),
     Fetch(fetch::FetchArgs),
     List(list::ListArgs),
+    Config(config::ConfigArgs),
     Completions(completions::CompletionsArgs),
     Man(completions::ManArgs),
 }
@@ -80,6 +84,7 @@ struct Session<'a> {
 /// The whole program: reads the command line, runs the command with what `lab` has, and says what went wrong.
 pub fn main(lab: Lab) -> ExitCode {
     retain_freed_memory();
+    log::colour_of_arguments();
     let matches = match lab.check(&general_keys()) {
         Ok(()) => key_flags::command(&lab).get_matches(),
         Err(error) => return fail(&error),
@@ -99,7 +104,7 @@ pub fn main(lab: Lab) -> ExitCode {
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {
-    eprintln!("error: {error:#}");
+    log::error(error);
     ExitCode::FAILURE
 }
 
@@ -119,7 +124,19 @@ where
 }
 
 fn parsed(lab: &Lab, matches: &clap::ArgMatches) -> Result<()> {
-    let Some(command) = Cli::from_arg_matches(matches)?.command else { return run_command(lab, ["reproduce"]) };
+    let cli = Cli::from_arg_matches(matches)?;
+    cli.log.apply();
+    match cli.command {
+        Some(command) => execute(lab, matches, command),
+        None => {
+            let matches = key_flags::command(lab).try_get_matches_from(["adapter-lab", "reproduce"])?;
+            let reproduce = Cli::from_arg_matches(&matches)?.command;
+            reproduce.map_or(Ok(()), |reproduce| execute(lab, &matches, reproduce))
+        }
+    }
+}
+
+fn execute(lab: &Lab, matches: &clap::ArgMatches, command: Command) -> Result<()> {
     let session = Session { lab, keys: key_flags::given(lab, matches)?, stop: Stop::default() };
     let result = guard(|| match command {
         Command::Demo(args) => demo::run(&args, &session),
@@ -142,9 +159,15 @@ fn parsed(lab: &Lab, matches: &clap::ArgMatches) -> Result<()> {
         Command::Parity(args) => parity::run(&args, &session),
         Command::Fetch(args) => fetch::run(&args, &session),
         Command::List(args) => list::run(&args, &session),
+        Command::Config(args) => config::run(&args, &session),
         Command::Completions(args) => completions::completions(&args, &session),
         Command::Man(args) => completions::man(&args, &session),
     });
-    settle_tracking(LAST_CHANCE).iter().for_each(|text| progress::Notes.note(text));
+    settle();
     result
+}
+
+/// Says what a tracking server does not have, after it had its chance.
+fn settle() {
+    settle_tracking(LAST_CHANCE).iter().for_each(|text| log::note(text));
 }

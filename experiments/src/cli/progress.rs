@@ -10,9 +10,11 @@ use analysis::{Evaluation, RunRecord, Status};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
 
 #[cfg(feature = "dashboard")]
 use super::dashboard::Dashboard;
+use super::log::{self, Level};
 use crate::{
     run::kept_evaluation,
     train::{Doing, Ended, Step, Stop, SweepWatch, Watch},
@@ -45,7 +47,6 @@ pub enum Progress {
 /// One line on standard error: how far, how fast, how long still.
 pub struct ProgressLine {
     label: String,
-    on_terminal: bool,
     /// The first step of this process, and when it was taken.
     first: Option<(usize, Instant)>,
     shown: Option<Instant>,
@@ -84,12 +85,19 @@ impl Progress {
 
     /// A line that begins with `label`.
     pub fn line(label: &str) -> Self {
-        let (label, on_terminal) = (label.to_owned(), io::stderr().is_terminal());
-        Progress::Line(ProgressLine { label, on_terminal, first: None, shown: None })
+        Progress::Line(ProgressLine { label: label.to_owned(), first: None, shown: None })
     }
 }
 
 impl Watch for Progress {
+    fn scored_by(&mut self, _metrics: &[String]) {
+        match self {
+            #[cfg(feature = "dashboard")]
+            Progress::Dashboard(dashboard) => dashboard.scored_by(_metrics),
+            Progress::Quiet | Progress::Line(_) => {}
+        }
+    }
+
     fn step(&mut self, step: &Step) -> Result<()> {
         match self {
             Progress::Quiet => Ok(()),
@@ -99,12 +107,14 @@ impl Watch for Progress {
         }
     }
 
-    fn evaluation(&mut self, _evaluation: &Evaluation) -> Result<()> {
+    fn evaluation(&mut self, evaluation: &Evaluation) -> Result<()> {
         match self {
             #[cfg(feature = "dashboard")]
-            Progress::Dashboard(dashboard) => dashboard.evaluation(_evaluation),
-            Progress::Quiet | Progress::Line(_) => Ok(()),
+            Progress::Dashboard(dashboard) => return dashboard.evaluation(evaluation),
+            Progress::Quiet => say_evaluation("", evaluation),
+            Progress::Line(line) => say_evaluation(&line.label, evaluation),
         }
+        Ok(())
     }
 
     fn note(&mut self, text: &str) {
@@ -124,6 +134,18 @@ impl Watch for Progress {
     }
 }
 
+fn say_evaluation(label: &str, evaluation: &Evaluation) {
+    let Evaluation { epoch, steps, loss, validation } = evaluation;
+    let scores: Vec<String> = validation.iter().map(|(metric, score)| format!("{metric} {score:.4}")).collect();
+    let text = format!("{label}epoch {epoch}  step {steps}  loss {loss:.4}  {}", scores.join("  "));
+    log::say(
+        Level::Detail,
+        "evaluation",
+        &text,
+        || json!({ "run": label.trim(), "epoch": epoch, "step": steps, "loss": loss, "validation": validation }),
+    );
+}
+
 /// Says what a user should know on standard error, and nothing else.
 pub struct Notes;
 
@@ -133,8 +155,7 @@ impl Watch for Notes {
     }
 
     fn note(&mut self, text: &str) {
-        // A note that nobody can read is no reason to stop.
-        let _ = writeln!(io::stderr(), "note: {text}");
+        log::note(text);
     }
 }
 
@@ -182,8 +203,9 @@ impl Count {
 }
 
 impl SweepProgress {
-    /// Shows nothing but failures if `quiet`.
+    /// Shows nothing but failures if `quiet`; a log for programs is not for the terminal that a result goes to.
     pub fn new(quiet: bool) -> Self {
+        let quiet = quiet && !log::is_json();
         let (pace, count, experiment, bars) = Default::default();
         Self { quiet, pace, count, experiment, cancels: false, bars, said: Instant::now() }
     }
@@ -221,7 +243,8 @@ impl SweepWatch for SweepProgress {
 
     fn concluded(&mut self, name: &str, said: &str) {
         if !self.quiet {
-            self.bars.say(&format!("{name} is done{}{said}", self.before()));
+            let text = format!("{name} is done{}{said}", self.before());
+            self.bars.say(Level::Progress, "experiment", &text, || json!({ "experiment": name }));
         }
     }
 
@@ -239,23 +262,34 @@ impl SweepWatch for SweepProgress {
         let Some((done, of)) = self.count.over(&ended) else { return };
         let left = self.pace.left(of - done);
         let Ended { label, result, .. } = ended;
-        let text = match result {
-            Ok(_) if self.quiet => return,
-            Ok(record) => format!("{}: {label}", score(record)),
-            Err(error) => format!("failed: {label}: {error}"),
-        };
-        let line = format!("[{done}/{of}{left}] {}{text}", self.experiment);
-        // What failed is said in full.
-        let line = if result.is_ok() { fitted(&line) } else { line };
         self.bars.whole(done, of);
-        self.bars.say(&line);
+        let experiment = self.experiment.trim();
+        let about = |own: Value| {
+            let mut about = json!({ "experiment": experiment, "run": label, "done": done, "of": of });
+            if let (Value::Object(all), Value::Object(own)) = (&mut about, own) {
+                all.extend(own);
+            }
+            about
+        };
+        let begin = format!("[{done}/{of}{left}] {}", self.experiment);
+        match result {
+            Ok(_) if self.quiet => {}
+            Ok(record) => self.bars.say(Level::Progress, "run", &fitted(&format!("{begin}{}: {label}", score(record))), || {
+                let kept = kept_evaluation(record);
+                about(json!({ "id": record.id, "status": record.status, "validation": kept.map(|kept| &kept.validation) }))
+            }),
+            // What failed is said in full.
+            Err(error) => {
+                self.bars.say(Level::Failure, "failed", &format!("{begin}{label}: {error}"), || about(json!({ "error": error })));
+            }
+        }
     }
 
     fn working(&mut self, doing: &BTreeMap<String, Doing>) {
         if self.quiet {
             return;
         }
-        if io::stderr().is_terminal() {
+        if log::on_terminal() {
             return self.bars.show(doing);
         }
         if self.said.elapsed() < SELDOM {
@@ -263,7 +297,12 @@ impl SweepWatch for SweepProgress {
         }
         self.said = Instant::now();
         for Doing { label, step, of } in doing.values().filter(|doing| doing.of > 0) {
-            let _ = writeln!(io::stderr(), "step {step}/{of}: {label}");
+            log::say(
+                Level::Progress,
+                "step",
+                &format!("step {step}/{of}: {label}"),
+                || json!({ "run": label, "step": step, "of": of }),
+            );
         }
     }
 }
@@ -281,7 +320,7 @@ struct Bars {
 
 impl Bars {
     fn show(&mut self, doing: &BTreeMap<String, Doing>) {
-        if doing.is_empty() {
+        if doing.is_empty() || !log::says(Level::Progress) {
             return self.clear();
         }
         let shown = self.shown.get_or_insert_with(MultiProgress::new);
@@ -308,12 +347,11 @@ impl Bars {
     }
 
     /// Says something above the bars.
-    fn say(&self, line: &str) {
-        // Progress that nobody can read is no reason to stop.
-        let _ = match &self.shown {
-            Some(shown) => shown.println(line),
-            None => writeln!(io::stderr(), "{line}"),
-        };
+    fn say(&self, level: Level, event: &str, text: &str, about: impl FnOnce() -> Value) {
+        match &self.shown {
+            Some(shown) => shown.suspend(|| log::say(level, event, text, about)),
+            None => log::say(level, event, text, about),
+        }
     }
 
     fn clear(&mut self) {
@@ -363,15 +401,15 @@ pub struct WorkerLog;
 
 impl SweepWatch for WorkerLog {
     fn run(&mut self, label: &str) -> Box<dyn Watch> {
-        let _ = writeln!(io::stderr(), "{label}");
+        log::progress(label);
         Box::new(Progress::line(""))
     }
 
     fn ended(&mut self, Ended { label, result, .. }: Ended<'_>) {
-        let _ = match result {
-            Ok(record) => writeln!(io::stderr(), "{label}: run {}", record.id),
-            Err(reason) => writeln!(io::stderr(), "{label}: {reason}"),
-        };
+        log::progress(&match result {
+            Ok(record) => format!("{label}: run {}", record.id),
+            Err(reason) => format!("{label}: {reason}"),
+        });
     }
 }
 
@@ -379,7 +417,8 @@ impl Watch for ProgressLine {
     fn step(&mut self, step: &Step) -> Result<()> {
         let (first, since) = *self.first.get_or_insert((step.step, Instant::now()));
         // Often enough to watch, seldom enough for a log.
-        let pause = Duration::from_secs_f64(if self.on_terminal { 0.2 } else { 30.0 });
+        let on_terminal = log::on_terminal();
+        let pause = Duration::from_secs_f64(if on_terminal { 0.2 } else { 30.0 });
         let taken = step.step - first;
         if taken == 0 || self.shown.unwrap_or(since).elapsed() < pause {
             return Ok(());
@@ -392,10 +431,14 @@ impl Watch for ProgressLine {
             "{}step {step}/{of}  loss {loss:.4}  rate {rate:.2e}  {tokens_per_second:.0} tokens/s  {left:.0} s left",
             self.label
         );
-        let line = if self.on_terminal { fitted(&line) } else { line };
-        let (before, after) = if self.on_terminal { ("\r\x1b[K", "") } else { ("", "\n") };
-        // Progress that nobody can read is no reason to stop.
-        let _ = write!(io::stderr(), "{before}{line}{after}").and_then(|()| io::stderr().flush());
+        if on_terminal {
+            log::show_line(&fitted(&line));
+        } else {
+            log::say(Level::Progress, "step", &line, || {
+                let run = self.label.trim();
+                json!({ "run": run, "step": step, "of": of, "loss": loss, "rate": rate, "tokens_per_second": tokens_per_second })
+            });
+        }
         Ok(())
     }
 }
@@ -403,9 +446,7 @@ impl Watch for ProgressLine {
 impl Drop for ProgressLine {
     /// Takes the line away.
     fn drop(&mut self) {
-        if self.on_terminal && self.shown.is_some() {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
+        log::clear_line();
     }
 }
 

@@ -20,7 +20,7 @@ pub use data::PreparedData;
 pub(crate) use data::limited;
 pub use keys::{FILE_KEYS, Layers, RUN_KEYS, SEARCH_KEYS, general_keys};
 pub(crate) use keys::{is_no_limit, merge};
-pub use resolve::{effective_keys, foreign_keys, resolve};
+pub use resolve::{effective_keys, foreign_keys, origins, resolve};
 pub use runner::{FinishedRun, Runner};
 pub use speed::{Speed, Workload};
 pub use step_log::{StepLine, StepLog};
@@ -29,4 +29,4 @@ pub use store::{
     Imported, OpenRun, Origin, RunManifest, RunStore, StoredRun, differences, kept_evaluation, run_id, write_json,
 };
 pub use track::{Mlflow, MlflowError, Sent, Tracking, UnknownTracking, settle_tracking};
-pub(crate) use track::{Trackers, deliver_finished};
+pub(crate) use track::{Trackers, deliver_finished, unix_time};

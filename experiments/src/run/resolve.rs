@@ -1,5 +1,7 @@
 //! From keys to a configuration that has no optional meaning left.
 
+use std::collections::BTreeMap;
+
 use adapter_core::{Kind, Part, Role};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use bert_backbone::BertConfig;
@@ -7,7 +9,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use tasks::{TaskKind, WindowConfig, nearest};
 
-use super::{FileOptions, Layers, RunConfig, is_no_limit, is_own_data, keys::FILE_KEYS};
+use super::{FileOptions, Layers, RunConfig, is_no_limit, is_own_data, keys::FILE_KEYS, merge};
 use crate::{
     lab::{Keys, Lab},
     train::TrainConfig,
@@ -149,6 +151,39 @@ pub fn effective_keys(lab: &Lab, keys: &Keys) -> Result<Keys> {
     Ok(effective)
 }
 
+/// What some layers of keys come to, the lowest first, and for each key who says so: one of the layers by its name, a profile, or
+/// a default.
+///
+/// # Errors
+/// If a method, an optimiser or a profile is not there.
+pub fn origins(lab: &Lab, layers: &[(String, Keys)]) -> Result<BTreeMap<String, (Value, String)>> {
+    let keys = merge(&layers.iter().map(|(_, keys)| keys).collect::<Vec<_>>())?;
+    let named = |key: &str, usual: &str| keys.get(key).and_then(Value::as_str).unwrap_or(usual).to_owned();
+    let chosen = named("profile", "paper");
+    let below = profile(&chosen)?;
+    let effective = effective_keys(lab, &keys)?;
+    let of = |key: &str| effective.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (method, optimizer) = (of("tuning"), of("optimizer"));
+    let (of_method, of_optimizer) = (lab.find_method(method)?.defaults(), lab.optimizer_defaults(optimizer)?);
+    let origin = |key: &str| {
+        let said = layers.iter().rev().find(|(_, keys)| keys.contains_key(key));
+        if let Some((name, _)) = said {
+            name.clone()
+        } else if below.contains_key(key) {
+            format!("profile {chosen}")
+        } else if of_method.contains_key(key) {
+            format!("default of {method}")
+        } else if of_optimizer.contains_key(key) {
+            format!("default of {optimizer}")
+        } else if key == "keep" && keys.contains_key("patience") {
+            "default with patience".to_owned()
+        } else {
+            "default".to_owned()
+        }
+    };
+    Ok(effective.iter().map(|(key, value)| (key.clone(), (value.clone(), origin(key)))).collect())
+}
+
 /// Those of `given` that belong to a method or an optimiser which is not the one that `keys` choose.
 ///
 /// # Errors
@@ -272,6 +307,28 @@ mod tests {
         assert_eq!((&keys["activation"], &keys["init_std"]), (&json!("relu"), &json!(1e-3)));
         assert!(!keys.values().any(|value| value == "tanh-gelu") && !keys.contains_key("profile"), "{keys:?}");
         assert_eq!((&keys["head"], &keys["weight_decay"]), (&json!("pooler"), &json!(0.01)));
+    }
+
+    #[test]
+    fn each_key_knows_who_said_it() {
+        let layer = |name: &str, keys: Value| (name.to_owned(), keys.as_object().unwrap().clone());
+        let layers = [
+            layer("environment", json!({"epochs": 5, "lr": 1e-3, "patience": 2})),
+            layer("flag", json!({"lr": 3e-3, "profile": "adapter-bert"})),
+        ];
+        let origins = origins(&Lab::paper(), &layers).unwrap();
+        let expected = [
+            ("epochs", json!(5), "environment"),
+            ("lr", json!(3e-3), "flag"),
+            ("init_std", json!(1e-3), "profile adapter-bert"),
+            ("adapter_size", json!(64), "default of adapters"),
+            ("beta1", json!(0.9), "default of adam"),
+            ("batch_size", json!(32), "default"),
+            ("keep", json!("best"), "default with patience"),
+        ];
+        for (key, value, origin) in expected {
+            assert_eq!(origins[key], (value, origin.to_owned()), "{key}");
+        }
     }
 
     #[test]

@@ -283,7 +283,11 @@ impl<'a> Runner<'a> {
         let RunManifest { config, origin, fingerprints, moves } = manifest;
         let ready = self.prepare(&config, &origin, data, backbone, precision)?;
         let Ready { method, model, prepared, .. } = &ready;
-        let count = model.count();
+        let (count, trivial) = (model.count(), prepared.validation.trivial_scores(&prepared.train));
+        let judged_by = self.metric(&config, prepared)?;
+        let mut metrics: Vec<String> = trivial.keys().cloned().collect();
+        metrics.sort_by_key(|metric| *metric != judged_by);
+        watch.scored_by(&metrics);
         if let Some(limit) = config.limit_validation {
             watch.note(&format!("scores are those of {limit} validation examples"));
         }
@@ -347,7 +351,7 @@ impl<'a> Runner<'a> {
             last: trained.last,
             test,
             extra,
-            majority: prepared.validation.trivial_scores(&prepared.train),
+            majority: trivial,
             examples: Examples {
                 train: prepared.train.len(),
                 validation: prepared.validation.len(),

@@ -129,8 +129,14 @@ struct ExperimentFile {
     keys: Keys,
 }
 
-/// Keys, and what differs on some tasks.
-type Layer = (Keys, BTreeMap<String, Keys>);
+/// A part of a file.
+struct Layer {
+    /// What it is called.
+    name: String,
+    keys: Keys,
+    /// What differs on some tasks.
+    by_task: BTreeMap<String, Keys>,
+}
 
 /// Takes a part out of `keys`.
 fn take(keys: &mut Keys, part: &str) -> Result<Option<Keys>> {
@@ -167,6 +173,8 @@ pub(super) struct Series {
     pub keys: Keys,
     /// What differs on some tasks.
     pub by_task: BTreeMap<String, Keys>,
+    /// What each part of the file says, the lowest first.
+    pub said: Vec<(String, Keys)>,
 }
 
 /// The part of an experiment file, or of one of its parts, that says what differs on some tasks.
@@ -205,7 +213,7 @@ impl Experiment {
         let layers = Layers::new(lab);
         let check = |keys: &Keys| keys.iter().try_for_each(|(key, value)| layers.check(key, value, "the file"));
         // A layer, and what it says of some tasks.
-        let by_task = |mut keys: Keys| -> Result<Layer> {
+        let by_task = |name: String, mut keys: Keys| -> Result<Layer> {
             let mut by_task = BTreeMap::new();
             for (task, own) in take(&mut keys, BY_TASK)?.unwrap_or_default() {
                 let Value::Object(own) = own else { bail!("{BY_TASK}.{task} = {own}: it needs keys") };
@@ -213,31 +221,32 @@ impl Experiment {
                 by_task.insert(lab.tasks.find(&task)?.name.clone(), own);
             }
             check(&keys)?;
-            Ok((keys, by_task))
+            Ok(Layer { name, keys, by_task })
         };
         // What is said, and above it what some scales say; all is checked, whichever of it applies.
-        let divided = |mut keys: Keys| -> Result<Vec<Layer>> {
+        let divided = |name: &str, mut keys: Keys| -> Result<Vec<Layer>> {
             let mut applying = Vec::new();
             for part in PARTS {
-                let own = take(&mut keys, part)?.map(by_task).transpose()?;
+                let own = take(&mut keys, part)?.map(|own| by_task(format!("{name}, [{part}]"), own)).transpose()?;
                 applying.extend(own.filter(|_| scale.parts(suite).contains(&part)));
             }
-            applying.insert(0, by_task(keys)?);
+            applying.insert(0, by_task(name.to_owned(), keys)?);
             Ok(applying)
         };
-        let common = divided(file.keys)?;
+        let common = divided("the file", file.keys)?;
         let series = if file.series.is_empty() { vec![Keys::new()] } else { file.series };
         let series = series.into_iter().map(|own| {
-            let own = divided(own)?;
+            let own = divided("its series", own)?;
             let layers: Vec<&Layer> = common.iter().chain(&own).collect();
-            let merged: Vec<&Keys> = layers.iter().map(|(keys, _)| keys).chain(above.iter().copied()).collect();
+            let merged: Vec<&Keys> = layers.iter().map(|layer| &layer.keys).chain(above.iter().copied()).collect();
             let mut by_task: BTreeMap<String, Keys> = BTreeMap::new();
-            for (task, own) in layers.iter().flat_map(|(_, by_task)| by_task) {
+            for (task, own) in layers.iter().flat_map(|layer| &layer.by_task) {
                 by_task.entry(task.clone()).or_default().extend(own.clone());
             }
             // What is said from outside holds for every task.
             by_task.values_mut().for_each(|own| own.retain(|key, _| !above.iter().any(|keys| keys.contains_key(key))));
-            Ok(Series { keys: crate::run::merge(&merged)?, by_task })
+            let said = layers.iter().map(|layer| (layer.name.clone(), layer.keys.clone())).collect();
+            Ok(Series { keys: crate::run::merge(&merged)?, by_task, said })
         });
         Ok(Self {
             name: name.to_owned(),
@@ -248,5 +257,10 @@ impl Experiment {
             slurm: file.slurm,
             series: series.collect::<Result<_>>()?,
         })
+    }
+
+    /// What each of its series says, part by part, the lowest first; and what differs on some tasks.
+    pub fn said(&self) -> impl Iterator<Item = (&[(String, Keys)], &BTreeMap<String, Keys>)> {
+        self.series.iter().map(|series| (series.said.as_slice(), &series.by_task))
     }
 }

@@ -37,7 +37,7 @@ impl Experiment {
     /// If a run makes no sense.
     pub fn grid(&self, lab: &Lab, shape: &BackboneShape<'_>, data: &Path) -> Result<Grid> {
         let mut grid = Grid::default();
-        for Series { keys, by_task } in &self.series {
+        for Series { keys, by_task, .. } in &self.series {
             let backbone = keys.get("backbone").and_then(Value::as_str);
             let (network, has_pooler) =
                 shape(backbone.context("give --backbone: a name of `list backbones`, or a folder")?)?;
@@ -87,7 +87,7 @@ impl Experiment {
     /// If a search makes no sense.
     pub fn searches(&self, lab: &Lab, data: &Path) -> Result<(Vec<Search>, Vec<String>)> {
         let (mut searches, mut missing) = (Vec::new(), Vec::new());
-        for Series { keys, by_task } in &self.series {
+        for Series { keys, by_task, .. } in &self.series {
             let tasks = keys.get("task").context("a search needs a task")?;
             for task in self.task_names(lab, tasks, data, &mut missing)? {
                 let task = task.as_str().context("task: a name is needed")?.to_owned();

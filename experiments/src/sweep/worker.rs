@@ -200,6 +200,10 @@ struct Following {
 }
 
 impl Watch for Following {
+    fn scored_by(&mut self, metrics: &[String]) {
+        self.watch.scored_by(metrics);
+    }
+
     fn step(&mut self, step: &Step) -> Result<()> {
         let mut now = lock(&self.now);
         (now.step, now.of) = (step.step, step.of);

@@ -30,6 +30,9 @@ pub struct Step {
 
 /// Follows a run. A closure that takes a [`Step`] does.
 pub trait Watch {
+    /// The run begins; it is scored by these metrics, the one that it is judged by first.
+    fn scored_by(&mut self, _metrics: &[String]) {}
+
     /// A step was taken.
     ///
     /// # Errors

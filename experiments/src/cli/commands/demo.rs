@@ -21,6 +21,7 @@ use crate::{
     cli::{
         Session,
         args::{DeviceArgs, check_writable},
+        log,
         output::{grouped, print},
         progress::{Notes, Progress},
     },
@@ -85,7 +86,7 @@ pub fn run(args: &DemoArgs, session: &Session<'_>) -> Result<()> {
     let texts: Vec<&str> = if args.text.is_empty() { TEXTS.to_vec() } else { given.collect() };
     let unknown = unknown_words(&texts);
     if !unknown.is_empty() {
-        eprintln!("note: the built-in language has no {}: nano reads [UNK] there", unknown.join(", "));
+        log::note(&format!("the built-in language has no {}: nano reads [UNK] there", unknown.join(", ")));
     }
     let device = args.device.device.open()?;
     let backbone = RunContext::default().backbone("nano", &device, &mut Notes)?;

@@ -15,6 +15,7 @@ use crate::{
     cli::{
         Session,
         args::{CacheArgs, DataArgs},
+        log,
         output::print,
     },
     search::known_embeddings,
@@ -91,7 +92,7 @@ pub fn run(args: &FetchArgs, session: &Session<'_>) -> Result<()> {
         let by_hand = tasks.suite(name).into_iter().filter(|task| matches!(task.home(), Some(Home::ByHand { .. })));
         let by_hand: Vec<&str> = by_hand.map(|task| task.name.as_str()).collect();
         if !by_hand.is_empty() && !args.json {
-            eprintln!("note: to be got by hand (`list tasks` says where): {}", by_hand.join(", "));
+            log::note(&format!("to be got by hand (`list tasks` says where): {}", by_hand.join(", ")));
         }
         return print(&reports, args.json, || reports.iter().map(Report::text).collect::<Vec<_>>().join("\n"));
     }

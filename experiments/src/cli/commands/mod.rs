@@ -4,6 +4,7 @@ pub mod ablate;
 pub mod baseline;
 pub mod bench;
 pub mod completions;
+pub mod config;
 pub mod demo;
 pub mod encode;
 pub mod eval;

@@ -14,6 +14,7 @@ use crate::{
         Session,
         args::{DeviceArgs, check_folder},
         ctrl_c::request_stop,
+        log,
         output::print,
     },
     study::{PretrainConfig, Pretraining},
@@ -76,15 +77,15 @@ pub fn run(args: &PretrainArgs, session: &Session<'_>) -> Result<()> {
     let pretraining = Pretraining::open(config, &args.out, &args.device.device.open()?)?;
     let (started, begun) = (Instant::now(), pretraining.state().step);
     if begun > 0 {
-        eprintln!("note: going on after step {begun}");
+        log::note(&format!("going on after step {begun}"));
     } else if args.out.join("model.safetensors").exists() {
-        eprintln!("note: {} has a backbone; it is replaced in the end", args.out.display());
+        log::note(&format!("{} has a backbone; it is replaced in the end", args.out.display()));
     }
     let state = pretraining.finish(every, &session.stop, |state, loss| {
         if !args.json && state.step % 100 == 0 {
             let left = started.elapsed().as_secs_f64() / (state.step - begun) as f64 * (steps - state.step) as f64;
             let loss = state.loss_curve.last().unwrap_or(&loss);
-            eprintln!("step {}/{steps}  loss {loss:.4}  {left:.0} s left", state.step);
+            log::progress(&format!("step {}/{steps}  loss {loss:.4}  {left:.0} s left", state.step));
         }
     })?;
     let seconds = started.elapsed().as_secs_f64();

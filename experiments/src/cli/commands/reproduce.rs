@@ -1,10 +1,6 @@
 //! `reproduce`: every experiment of the paper, and the report.
 
-use std::{
-    collections::BTreeSet,
-    io::{self, Write},
-    path::PathBuf,
-};
+use std::{collections::BTreeSet, path::PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -20,6 +16,7 @@ use crate::{
         args::check_folder,
         ctrl_c::request_stop,
         experiment_args::{Estimated, ExperimentArgs},
+        log,
         made::made,
         output::print,
         progress::SweepProgress,
@@ -113,8 +110,7 @@ pub fn run(args: &ReproduceArgs, session: &Session<'_>) -> Result<()> {
     request_stop(&session.stop);
     let say = |text: String| {
         if !args.how.json {
-            // Progress that nobody can read is no reason to stop.
-            let _ = writeln!(io::stderr(), "{text}");
+            log::progress(&text);
         }
     };
     let page = args.out.join("report.html");

@@ -14,6 +14,7 @@ use crate::{
         args::check_folder,
         ctrl_c::request_stop,
         experiment_args::{Estimated, ExperimentArgs},
+        log,
         output::{grouped, print, table},
         progress::SweepProgress,
     },
@@ -69,7 +70,7 @@ pub fn run(args: &RunArgs, session: &Session<'_>) -> Result<()> {
     print(&result, json, || text(&result, session.lab))?;
     if !json {
         let (before, runs) = (progress.before(), args.runs.display());
-        eprintln!("note: {} is done{before}; `report --runs {runs}` draws it", plan.experiment);
+        log::note(&format!("{} is done{before}; `report --runs {runs}` draws it", plan.experiment));
     }
     match result.failed.len() {
         0 => Ok(()),
@@ -106,10 +107,11 @@ pub(super) fn note(plan: &Plan, context: &RunContext) {
     let name = &plan.experiment;
     if !plan.missing.is_empty() {
         let place = context.data_folder();
-        eprintln!("note: {name}: left out, their data is not in {}: {}", place.display(), plan.missing.join(", "));
+        let missing = plan.missing.join(", ");
+        log::note(&format!("{name}: left out, their data is not in {}: {missing}", place.display()));
     }
     if !plan.too_large.is_empty() {
-        eprintln!("note: {name}: left out: {}", plan.too_large.join("; "));
+        log::note(&format!("{name}: left out: {}", plan.too_large.join("; ")));
     }
 }
 

@@ -11,6 +11,7 @@ use crate::{
         Session,
         args::{ContextArgs, check_folder, check_writable, merged_files},
         ctrl_c::request_stop,
+        log,
         output::{grouped, print, table},
         progress::{Progress, Show},
     },
@@ -116,7 +117,7 @@ impl TrainArgs {
 
     fn finish(&self, runner: &Runner<'_>, run: &FinishedRun) -> Result<()> {
         if run.was_finished() {
-            eprintln!("note: run {} was finished before; this is its record", run.record.id);
+            log::note(&format!("run {} was finished before; this is its record", run.record.id));
         }
         let saved = self.save.as_ref().map_or(Ok(()), |path| Ok(runner.trained(run)?.write(path)?));
         // Scores are not lost with a file that cannot be written.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::{
-    cli::{Session, ctrl_c, progress::WorkerLog},
+    cli::{Session, ctrl_c, log, progress::WorkerLog, settle},
     run::cluster_job,
     sweep::{LEFT_EARLY, Left, Worker, submit_again},
 };
@@ -44,11 +44,12 @@ pub fn run(args: &WorkArgs, session: &Session<'_>) -> Result<()> {
         Left::Early { moved } => {
             if time_is_up.requested() && moved {
                 match submit_again(&args.queue) {
-                    Ok(Some(job)) => eprintln!("time is up; job {job} goes on"),
+                    Ok(Some(job)) => log::note(&format!("time is up; job {job} goes on")),
                     Ok(None) => {}
-                    Err(error) => eprintln!("time is up, and nobody goes on: {error:#}"),
+                    Err(error) => log::note(&format!("time is up, and nobody goes on: {error:#}")),
                 }
             }
+            settle();
             std::process::exit(LEFT_EARLY)
         }
     }

@@ -85,7 +85,7 @@ pub(crate) trait Tracker {
 }
 
 /// Seconds since 1970.
-pub(super) fn unix_time() -> f64 {
+pub(crate) fn unix_time() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
 }
 

@@ -77,7 +77,7 @@ pub fn run(args: &ListRunsArgs) -> Result<()> {
     }
     runs.truncate(args.limit.unwrap_or(usize::MAX));
     if args.csv {
-        return csv(&runs);
+        return print_text(csv(&runs).as_bytes());
     }
     print(&List { runs: &runs, of }, args.json, || text(&runs, of))
 }
@@ -140,7 +140,8 @@ fn differing(runs: &[Listed]) -> Vec<String> {
     keys.into_iter().filter(differs).cloned().collect()
 }
 
-fn csv(runs: &[Listed]) -> Result<()> {
+/// A line for each run, a column for every key.
+pub fn csv(runs: &[Listed]) -> String {
     let keys: BTreeSet<&str> = runs.iter().flat_map(|run| run.config.keys().map(String::as_str)).collect();
     let columns: Vec<&str> = OWN.into_iter().chain(keys).collect();
     let line =
@@ -149,5 +150,5 @@ fn csv(runs: &[Listed]) -> Result<()> {
     for run in runs {
         text += &line(columns.iter().map(|column| run.value(column).as_ref().map_or(String::new(), written)).collect());
     }
-    print_text(text.as_bytes())
+    text
 }

@@ -2,24 +2,31 @@
 
 use std::path::PathBuf;
 
+use adapter_core::write_atomically;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::Serialize;
 
+use super::list::csv;
 use crate::{
-    cli::output::print,
+    cli::output::{print, print_text},
     run::{Imported, RunStore},
 };
 
 /// Write all records of a folder into one file, which `report --runs FILE` reads; trained tensors stay behind
+///
+/// With --csv the runs become a table for other programs: a line for each, with its scores and a column for every key.
 #[derive(Args, Debug)]
 pub struct ExportArgs {
     /// Folder of the runs
     #[arg(long, default_value = "runs", value_name = "DIR")]
     runs: PathBuf,
     /// The file; its name ends in .jsonl.gz
-    #[arg(long, value_name = "FILE")]
-    out: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "csv")]
+    out: Option<PathBuf>,
+    /// Comma-separated values instead, on standard output if --out names no file
+    #[arg(long)]
+    csv: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -45,14 +52,31 @@ struct Exported {
     documents: usize,
 }
 
-pub fn export(ExportArgs { runs, out, json }: &ExportArgs) -> Result<()> {
+pub fn export(args: &ExportArgs) -> Result<()> {
+    let ExportArgs { runs, out, csv, json } = args;
+    ensure!(runs.is_dir(), "there is no folder {}", runs.display());
+    if *csv {
+        return export_csv(args);
+    }
+    let out = out.as_ref().context("give --out: a file whose name ends in .jsonl.gz")?;
     let named = out.to_string_lossy().ends_with(analysis::EXPORT);
     ensure!(named, "--out {}: its name must end in {}", out.display(), analysis::EXPORT);
-    ensure!(runs.is_dir(), "there is no folder {}", runs.display());
     let documents = analysis::export(runs, out)
         .with_context(|| format!("cannot export {} to {}", runs.display(), out.display()))?;
     let exported = Exported { file: out.clone(), documents };
     print(&exported, *json, || format!("{documents} documents: {}\n", out.display()))
+}
+
+fn export_csv(ExportArgs { runs, out, json, .. }: &ExportArgs) -> Result<()> {
+    let listed = analysis::list_runs(runs).with_context(|| format!("cannot read {}", runs.display()))?;
+    let text = csv(&listed);
+    let Some(out) = out else {
+        ensure!(!json, "--json says what was written: give --out a file");
+        return print_text(text.as_bytes());
+    };
+    write_atomically(out, text.as_bytes()).with_context(|| format!("cannot write {}", out.display()))?;
+    let exported = Exported { file: out.clone(), documents: listed.len() };
+    print(&exported, *json, || format!("{} runs: {}\n", listed.len(), out.display()))
 }
 
 pub fn import(ImportArgs { export, runs, json }: &ImportArgs) -> Result<()> {

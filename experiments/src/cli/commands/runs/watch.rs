@@ -11,9 +11,16 @@ use analysis::folder;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
+use serde_json::json;
 
 use crate::{
-    cli::{Session, ctrl_c::request_stop, output::print, progress::SweepProgress},
+    cli::{
+        Session,
+        ctrl_c::request_stop,
+        log::{self, Level},
+        output::print,
+        progress::SweepProgress,
+    },
     run::RunStore,
     sweep::{Heard, HeardRun, Queue},
     train::{Ended, SweepWatch},
@@ -105,7 +112,8 @@ pub fn run(args: &WatchArgs, session: &Session<'_>) -> Result<()> {
     for (item, reason) in &heard.ended {
         if let Some(reason) = reason {
             let what = queue.items.get(*item).map_or(String::new(), |item| item.describe(session.lab));
-            eprintln!("failed: {what}: {reason}");
+            let text = format!("{what}: {reason}");
+            log::say(Level::Failure, "failed", &text, || json!({ "run": what, "error": reason }));
         }
     }
     match standing.failed {
