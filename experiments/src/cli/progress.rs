@@ -262,7 +262,7 @@ impl SweepWatch for SweepProgress {
         let Some((done, of)) = self.count.over(&ended) else { return };
         let left = self.pace.left(of - done);
         let Ended { label, result, .. } = ended;
-        self.bars.whole(done, of);
+        self.bars.whole(done, of, left.trim_start_matches(", "));
         let experiment = self.experiment.trim();
         let about = |own: Value| {
             let mut about = json!({ "experiment": experiment, "run": label, "done": done, "of": of });
@@ -339,11 +339,12 @@ impl Bars {
         });
     }
 
-    fn whole(&mut self, done: usize, of: usize) {
+    fn whole(&mut self, done: usize, of: usize, left: &str) {
         let Some(shown) = &self.shown else { return };
         let bar = self.whole.get_or_insert_with(|| shown.add(bar("runs")));
         bar.set_length(of as u64);
         bar.set_position(done as u64);
+        bar.set_message(left.to_owned());
     }
 
     /// Says something above the bars.
