@@ -1,14 +1,16 @@
 //! The bottleneck adapter of §2 and its variants of §3.6.
 
 use burn::{
-    module::Module,
+    module::{Module, Param},
     nn::{BatchNorm, BatchNormConfig, LayerNorm, LayerNormConfig, Linear},
     tensor::{Device, Tensor, module::batch_norm},
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{
-    Activation, At, Bottleneck, Init, Insertion, Key, Method, MethodError, NetworkShape, Place, Role, Site, in_f32,
+    Activation, Also, At, Bottleneck, Init, Insertion, Key, Method, MethodError, NetworkShape, Place, Role, Site,
+    in_f32,
 };
 
 /// What an adapter looks like and where adapters stand.
@@ -36,6 +38,14 @@ pub struct AdapterConfig {
     pub interaction: Interaction,
     /// Standard deviation σ of the initial weights, cut off at ±2σ.
     pub init_std: f64,
+    /// What the adapter's result is multiplied by.
+    pub scaling: Scaling,
+    /// AdapterDrop: at each training step a random number of the lowest layers, up to this, goes without adapters.
+    pub adapter_drop: usize,
+    /// Whether the LayerNorms are trained, too, as in the paper.
+    pub layer_norm: bool,
+    /// How many of the highest layers are trained, too.
+    pub top_layers: usize,
 }
 
 impl Default for AdapterConfig {
@@ -50,6 +60,10 @@ impl Default for AdapterConfig {
             placement: Placement::Serial,
             interaction: Interaction::Additive,
             init_std: 1e-2,
+            scaling: Scaling::default(),
+            adapter_drop: 0,
+            layer_norm: true,
+            top_layers: 0,
         }
     }
 }
@@ -76,6 +90,49 @@ pub enum Placement {
     Serial,
     /// The sub-layer's input: the adapter runs beside the sub-layer.
     Parallel,
+    /// The sub-layer's result, LayerNorm(output + input), as if the adapter were not there (Pfeiffer et al. 2021).
+    AfterNorm,
+}
+
+/// What an adapter's result is multiplied by.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Value", into = "Value")]
+pub enum Scaling {
+    /// This number.
+    Fixed(f64),
+    /// One number that is trained.
+    Learned,
+    /// A number for each feature that is trained.
+    Channel,
+}
+
+impl Default for Scaling {
+    fn default() -> Self {
+        Scaling::Fixed(1.0)
+    }
+}
+
+impl TryFrom<Value> for Scaling {
+    type Error = &'static str;
+
+    fn try_from(value: Value) -> Result<Self, Self::Error> {
+        match (value.as_str(), value.as_f64()) {
+            (Some("learned"), _) => Ok(Scaling::Learned),
+            (Some("channel"), _) => Ok(Scaling::Channel),
+            (_, Some(number)) => Ok(Scaling::Fixed(number)),
+            _ => Err("a number, `learned` or `channel` is needed"),
+        }
+    }
+}
+
+impl From<Scaling> for Value {
+    fn from(scaling: Scaling) -> Self {
+        match scaling {
+            Scaling::Fixed(number) => number.into(),
+            Scaling::Learned => "learned".into(),
+            Scaling::Channel => "channel".into(),
+        }
+    }
 }
 
 /// How an adapter's result Δ enters the sub-layer's output y.
@@ -119,6 +176,11 @@ impl AdapterConfig {
         Self { size, ..Self::default() }
     }
 
+    /// What is trained beside the adapters.
+    fn also(&self) -> Also {
+        Also { layer_norm: self.layer_norm, top_layers: self.top_layers }
+    }
+
     /// Width of the bottleneck at `place`; 0 if there is no adapter.
     pub fn size_at(&self, place: Place) -> usize {
         if !self.sites.contains(place.site) {
@@ -145,9 +207,16 @@ impl AdapterConfig {
             batch_norm: (self.norm == InnerNorm::Batch).then(|| BatchNormConfig::new(size).init(device)),
             inner: (1..self.depth).map(|i| linear(&format!("inner.{}", i - 1), size, size)).collect(),
             up: linear("up", size, hidden),
+            scale: match self.scaling {
+                Scaling::Fixed(_) => None,
+                Scaling::Learned => Some(init.constant(1.0, [1], device)),
+                Scaling::Channel => Some(init.constant(1.0, [hidden], device)),
+            },
             activation: self.activation,
             placement: self.placement,
             interaction: self.interaction,
+            factor: if let Scaling::Fixed(factor) = self.scaling { factor } else { 1.0 },
+            dropped: self.adapter_drop,
         })
     }
 }
@@ -163,13 +232,23 @@ impl Method for AdapterConfig {
         Key::new("norm", "NAME", "Normalisation inside the adapters: none, layer or batch"),
         Key::new("depth", "N", "Projections of an adapter before its last"),
         Key::new("sites", "NAME", "Where adapters stand: attention, feed-forward or both"),
-        Key::new("placement", "NAME", "What adapters read: the sub-layer's output (serial) or its input (parallel)"),
+        Key::new(
+            "placement",
+            "NAME",
+            "What adapters read: the sub-layer's output (serial), its input (parallel), or its result (after-norm)",
+        ),
         Key::new("interaction", "NAME", "How adapters change the sub-layer's output: additive or multiplicative"),
         Key::new("layer_sizes", "LIST", "Width by layer, from the bottom up; 0 leaves a layer out"),
+        Key::new("scaling", "S", "What the adapters' result is multiplied by: a number, or learned, or channel"),
+        Key::new("adapter_drop", "N", "At each step, a random number of the lowest layers, up to N, has no adapters"),
+        Also::LAYER_NORM,
+        Also::TOP_LAYERS,
     ];
+    const LATER_KEYS: &'static [&'static str] = &["scaling", "adapter_drop", "layer_norm", "top_layers"];
     const SIZE_KEY: Option<&'static str> = Some("adapter_size");
 
     fn check(&self, network: &NetworkShape) -> Result<(), MethodError> {
+        self.also().check(network)?;
         let (sigma, given, layers) = (self.init_std, self.layer_sizes.len(), network.layers);
         let problem = if self.size == 0 {
             "adapter_size 0: the bottleneck needs at least 1 unit (a layer is left out by a 0 in `layer_sizes`)"
@@ -180,6 +259,10 @@ impl Method for AdapterConfig {
             format!("init_std {sigma}: a positive number is needed (the paper tries 1e-7 to 1)")
         } else if given != 0 && given != layers {
             format!("layer_sizes has {given} entries, the backbone {layers} layers")
+        } else if self.adapter_drop > layers {
+            format!("adapter_drop {}: the backbone has {layers} layers", self.adapter_drop)
+        } else if matches!(self.scaling, Scaling::Fixed(factor) if !factor.is_finite()) {
+            "scaling: a finite number is needed".to_owned()
         } else {
             return Ok(());
         };
@@ -190,12 +273,12 @@ impl Method for AdapterConfig {
         self.init(place, network.hidden, init, device)
     }
 
-    fn trains(&self, role: Role, _: &NetworkShape) -> bool {
-        role.inserted || role.kind.is_norm()
+    fn trains(&self, role: Role, network: &NetworkShape) -> bool {
+        role.inserted || self.also().trains(role, network)
     }
 
     fn group(&self) -> &'static str {
-        "layer_norms"
+        self.also().group()
     }
 
     fn family() -> String {
@@ -222,12 +305,16 @@ pub struct Adapter {
     pub inner: Vec<Linear>,
     /// Projection back, `[size, hidden]`.
     pub up: Linear,
+    /// What the result is multiplied by, if that is trained: `[1]`, or `[hidden]`.
+    pub scale: Option<Param<Tensor<1>>>,
     #[module(skip)]
     activation: Activation,
     #[module(skip)]
     placement: Placement,
     #[module(skip)]
     interaction: Interaction,
+    factor: f64,
+    dropped: usize,
 }
 
 impl Adapter {
@@ -252,7 +339,17 @@ impl Adapter {
         for inner in &self.inner {
             x = self.activation.forward(inner.forward(x));
         }
-        self.up.forward(x)
+        let x = self.up.forward(x);
+        match &self.scale {
+            Some(scale) => x * scale.val().unsqueeze(),
+            None if self.factor == 1.0 => x,
+            None => x * self.factor,
+        }
+    }
+
+    /// Whether AdapterDrop leaves it out of this step.
+    fn is_dropped(&self, at: &At<'_>) -> bool {
+        at.dropout.is_some_and(|key| at.place.layer < key.number_below(self.dropped + 1))
     }
 }
 
@@ -264,9 +361,13 @@ fn with_running_statistics(norm: &BatchNorm, x: Tensor<2>) -> Tensor<2> {
 
 impl Insertion for Adapter {
     fn forward(&self, output: Tensor<2>, input: Tensor<2>, at: &At<'_>) -> Tensor<2> {
+        if self.is_dropped(at) {
+            return output;
+        }
         let read = match self.placement {
             Placement::Serial => output.clone(),
             Placement::Parallel => input,
+            Placement::AfterNorm => at.layer_norm(output.clone() + input),
         };
         let delta = self.delta(read, at);
         match self.interaction {
@@ -276,8 +377,9 @@ impl Insertion for Adapter {
     }
 
     fn as_bottleneck(&self) -> Option<Bottleneck<'_>> {
-        let Self { down, layer_norm, batch_norm, inner, up, activation, placement, interaction } = self;
+        let Self { down, layer_norm, batch_norm, inner, up, activation, placement, interaction, .. } = self;
         let plain = layer_norm.is_none() && batch_norm.is_none() && inner.is_empty();
+        let plain = plain && self.scale.is_none() && self.factor == 1.0 && self.dropped == 0;
         let serial = (*placement, *interaction) == (Placement::Serial, Interaction::Additive);
         (plain && serial).then_some(Bottleneck { down, activation: *activation, up })
     }

@@ -6,7 +6,7 @@
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorCreationOptions, TensorData};
 
-use crate::{Site, mix::mix, precision};
+use crate::{Projection, Site, mix::mix, precision};
 
 /// What decides a training step's dropout: the run's seed and the step's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub enum DropoutSite {
     SubLayer(usize, Site),
     /// Inside something inserted at a layer's sub-layer.
     Insertion(usize, Site),
+    /// On what something inserted reads beside a layer's projection.
+    Projection(usize, Projection),
     /// In front of the task's head.
     Head,
 }
@@ -41,11 +43,18 @@ impl DropoutSite {
             DropoutSite::AttentionProbabilities(layer) => at(2, layer, Site::Attention),
             DropoutSite::SubLayer(layer, site) => at(3, layer, site),
             DropoutSite::Insertion(layer, site) => at(4, layer, site),
+            DropoutSite::Projection(layer, projection) => at(5 + projection as u64, layer, projection.site()),
         }
     }
 }
 
 impl DropoutKey {
+    /// A number below `end`, the same wherever this step asks for it.
+    pub fn number_below(self, end: usize) -> usize {
+        const NUMBER: u64 = u64::MAX;
+        (mix(&[self.seed, self.step, NUMBER]) % end.max(1) as u64) as usize
+    }
+
     /// The mask at `site`, dropping each element with `probability` (in `[0, 1)`).
     pub fn mask(self, site: DropoutSite, probability: f64) -> DropoutMask {
         let key = mix(&[self.seed, self.step, site.number()]);

@@ -8,7 +8,9 @@ use burn::{
     tensor::Tensor,
 };
 
-use crate::{Activation, DropoutKey, Place};
+use serde::{Deserialize, Serialize};
+
+use crate::{Activation, DropoutKey, NetworkShape, Place, Site};
 
 /// Something inserted into a sub-layer: an adapter of this crate, or one of your own.
 ///
@@ -33,13 +35,26 @@ pub trait Insertion: Module + ModuleDisplay {
         false
     }
 
+    /// What it adds to `linear.forward(x)`, if that is how it changes the projection: a network may then compute the rest as
+    /// fast as without it.
+    ///
+    /// # Shapes
+    /// - `x`: `[rows, the projection's input]`
+    /// - result: `[rows, the projection's output]`
+    fn adds(&self, _projection: Projection, _x: Tensor<2>, _at: &At<'_>) -> Option<Tensor<2>> {
+        None
+    }
+
     /// What takes the place of `linear.forward(x)`: add to it, scale it, or compute something else altogether.
     ///
     /// # Shapes
     /// - `x`: `[rows, the projection's input]`
     /// - result: `[rows, the projection's output]`
-    fn project(&self, _projection: Projection, linear: &Linear, x: Tensor<2>, _at: &At<'_>) -> Tensor<2> {
-        linear.forward(x)
+    fn project(&self, projection: Projection, linear: &Linear, x: Tensor<2>, at: &At<'_>) -> Tensor<2> {
+        match self.adds(projection, x.clone(), at) {
+            Some(added) => linear.forward(x) + added,
+            None => linear.forward(x),
+        }
     }
 
     /// Whether each row of the result depends on the same row of `output` and `input` alone, and not on the row's number:
@@ -62,7 +77,8 @@ pub struct Bottleneck<'a> {
 
 /// A projection of a sub-layer. An insertion at [`Site::Attention`](crate::Site) can change the first four, one at
 /// [`Site::FeedForward`](crate::Site) the last two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Projection {
     /// Attention's queries, `[hidden, hidden]`.
     Query,
@@ -76,6 +92,35 @@ pub enum Projection {
     Intermediate,
     /// The feed-forward sub-layer's second, `[intermediate, hidden]`.
     Output,
+}
+
+impl Projection {
+    /// Every projection, in the order in which a layer passes them.
+    pub const ALL: [Projection; 6] = [
+        Projection::Query,
+        Projection::Key,
+        Projection::Value,
+        Projection::AttentionOutput,
+        Projection::Intermediate,
+        Projection::Output,
+    ];
+
+    /// The sub-layer that it belongs to.
+    pub fn site(self) -> Site {
+        match self {
+            Projection::Query | Projection::Key | Projection::Value | Projection::AttentionOutput => Site::Attention,
+            Projection::Intermediate | Projection::Output => Site::FeedForward,
+        }
+    }
+
+    /// The widths of its input and its output.
+    pub fn shape(self, network: &NetworkShape) -> [usize; 2] {
+        match self {
+            Projection::Intermediate => [network.hidden, network.intermediate],
+            Projection::Output => [network.intermediate, network.hidden],
+            _ => [network.hidden, network.hidden],
+        }
+    }
 }
 
 /// Where an insertion stands and what surrounds it.
@@ -156,6 +201,10 @@ impl<I: Insertion> Insertion for Option<I> {
 
     fn changes(&self, projection: Projection) -> bool {
         self.as_ref().is_some_and(|insertion| insertion.changes(projection))
+    }
+
+    fn adds(&self, projection: Projection, x: Tensor<2>, at: &At<'_>) -> Option<Tensor<2>> {
+        self.as_ref().and_then(|insertion| insertion.adds(projection, x, at))
     }
 
     fn project(&self, projection: Projection, linear: &Linear, x: Tensor<2>, at: &At<'_>) -> Tensor<2> {

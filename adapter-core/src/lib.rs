@@ -43,14 +43,17 @@ mod tensors;
 
 pub use accounting::ParamCount;
 pub use activation::{Activation, UnknownActivation};
-pub use adapter::{Adapter, AdapterConfig, InnerNorm, Interaction, Placement, Sites};
+pub use adapter::{Adapter, AdapterConfig, InnerNorm, Interaction, Placement, Scaling, Sites};
 pub use atomic_file::{check_writable, write_atomically, write_once};
 pub use container::{Container, Flaw, Stored};
 pub use dropout::{DropoutKey, DropoutMask, DropoutSite};
 pub use init::Init;
 pub use insertion::{At, Bottleneck, Insertion, NoInsertion, Projection};
 pub use method::{Key, Method, MethodError, MethodInfo};
-pub use methods::{BiasOnly, FullFineTuning, HeadOnly, LayerNormOnly, TopLayers};
+pub use methods::{
+    Also, BiasOnly, FullFineTuning, HeadOnly, Ia3, Ia3Layout, LayerNormOnly, Lora, LowRank, LowRankUpdates,
+    ParallelAdapters, Pfeiffer, Rescaled, TopLayers,
+};
 pub use mix::mix;
 pub use place::{LayerSpan, LayerSpanError, Place, Site};
 pub use precision::{cast, in_f32, precision};

@@ -53,6 +53,9 @@ pub trait Method:
     const KEYS: &'static [Key] = &[];
     /// The key that says how large it is: its place on a trade-off curve.
     const SIZE_KEY: Option<&'static str> = None;
+    /// Keys that it has only since runs were published: a run's configuration, and so its id, leaves them out while they have
+    /// their defaults.
+    const LATER_KEYS: &'static [&'static str] = &[];
 
     /// Refuses a configuration that makes no sense on a network of this shape.
     ///

@@ -280,13 +280,32 @@ impl<I: Insertion> Attention<I> {
     /// - `hidden`: `[tokens, hidden]`
     /// - result: `[rows, hidden]`
     pub(crate) fn forward(&self, hidden: Tensor<2>, rows: Rows, batch: &PackedBatch, at: &At<'_>) -> Tensor<2> {
-        use Projection::{AttentionOutput, Key, Query, Value};
-        if !kernels::is_fast(&hidden) || self.output.changes(&[Query, Key, Value, AttentionOutput]) {
+        let fast = kernels::is_fast(&hidden) && !self.output.changes(&[Projection::AttentionOutput]);
+        let Some(added) = fast.then(|| self.added(&hidden, &rows, batch, at)).flatten() else {
             return self.composed(hidden, rows, batch, at);
-        }
+        };
         let SelfAttention { query, key, value, heads, .. } = &self.self_;
         let dropout = [self.self_.mask(at), self.output.mask(at)];
-        kernels::attention(hidden, [query, key, value, &self.output.dense], *heads, batch, &rows, dropout)
+        kernels::attention(hidden, [query, key, value, &self.output.dense], added, *heads, batch, &rows, dropout)
+    }
+
+    /// What the insertion adds to queries, keys and values; `None` if it changes one of them in another way.
+    fn added(
+        &self,
+        hidden: &Tensor<2>,
+        rows: &Rows,
+        batch: &PackedBatch,
+        at: &At<'_>,
+    ) -> Option<[Option<Tensor<2>>; 3]> {
+        let mut all = [const { None }; 3];
+        for (added, projection) in all.iter_mut().zip([Projection::Query, Projection::Key, Projection::Value]) {
+            if self.output.insertion.changes(projection) {
+                let first_only = projection == Projection::Query && matches!(rows, Rows::First(_));
+                let x = if first_only { batch.first_tokens(hidden.clone()) } else { hidden.clone() };
+                *added = Some(self.output.insertion.adds(projection, x, at)?);
+            }
+        }
+        Some(all)
     }
 
     /// The same, on any device and with any change to the projections.

@@ -74,6 +74,23 @@ fn params_of_published_shapes_need_no_weights(
     assert_eq!(report["trained"], groups.iter().map(|(_, count)| count).sum::<u64>());
 }
 
+/// Counts of the literature, for BERT-base and without the head.
+#[rstest]
+#[case(&["pfeiffer"], 894_528)]
+#[case(&["parallel"], 7_091_712)]
+#[case(&["lora"], 294_912)]
+#[case(&["lora", "--rank", "4", "--targets", "query,key,value,attention-output"], 294_912)]
+#[case(&["ia3"], 55_296)]
+#[case(&["ia3", "--layout", "peft"], 64_512)]
+#[case(&["bias"], 102_144)]
+#[case(&["adapters", "--layer-norm", "false"], 2_379_264)]
+#[case(&["lora", "--layer-norm"], 294_912 + 38_400)]
+#[case(&["ia3", "--top-layers", "1"], 55_296 + 7_087_872)]
+fn methods_train_as_much_as_the_literature_says(#[case] method: &[&str], #[case] expected: u64) {
+    let report = json(&[&["params", "--backbone", "bert-base-uncased", "--json", "--tuning"], method].concat());
+    assert_eq!(report["trained"].as_u64().unwrap() - report["groups"]["head"].as_u64().unwrap(), expected);
+}
+
 #[test]
 fn params_of_a_folder_are_those_of_its_checkpoint() {
     let (_folder, path) = tiny();
@@ -454,7 +471,7 @@ fn lists_are_tables_and_json(#[case] what: &str, #[case] name: &str) {
 
 #[rstest]
 #[case(&["params", "--backbone", "bert-bass"], "unknown backbone `bert-bass` (known: nano, minilm-l6")]
-#[case(&["params", "--backbone", "bert-base-uncased", "--tuning", "lora"], "unknown tuning `lora`")]
+#[case(&["params", "--backbone", "bert-base-uncased", "--tuning", "prefix"], "unknown tuning `prefix`")]
 #[case(&["params", "--backbone", "bert-base-uncased", "--tuning", "top-k"], "k 0: give a number from 1 to 12")]
 #[case(&["params", "--backbone", "bert-base-uncased", "--tuning", "top-k", "--k", "13"], "the backbone has 12")]
 #[case(&["train", "--task", "cola", "--backbone", "bert-base-uncased", "--k", "1"], "`adapters` has no k")]

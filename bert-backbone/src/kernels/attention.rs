@@ -11,7 +11,7 @@ use super::{
     inputs,
     math::{drop_out, exp, largest, sum, vectorised},
     matrix::{Transposed, View, ViewMut, Write, linear, linear_backward, multiply, weight_gradient},
-    operation::{Grad, Operation},
+    operation::{Grad, Input, Operation},
     rows::{Rows, copied, cut, share, sum_rows, zeros},
 };
 use crate::PackedBatch;
@@ -21,11 +21,13 @@ use crate::PackedBatch;
 /// # Shapes
 /// - `x`: `[tokens, width]`
 /// - `projections`: query, key, value and output, `[width, width]`
+/// - `added`: to queries `[rows, width]`, keys and values `[tokens, width]`, if anything is
 /// - `dropout`: of the probabilities, and of the result
 /// - result: `[rows, width]`
 pub fn attention(
     x: Tensor<2>,
     projections: [&Linear; 4],
+    added: [Option<Tensor<2>>; 3],
     heads: usize,
     batch: &PackedBatch,
     rows: &Rows,
@@ -37,11 +39,28 @@ pub fn attention(
         first_only: matches!(rows, Rows::First(_)),
         width: x.dims()[1],
         heads,
+        added: added.each_ref().map(Option::is_some),
         probabilities,
         dropout,
     };
+    let device = x.device();
+    let [to_query, to_key, to_value] =
+        added.map(|added| Input::from(added.unwrap_or_else(|| Tensor::zeros([1, 1], &device))));
     let [[query, query_bias], [key, key_bias], [value, value_bias], [output, output_bias]] = projections.map(inputs);
-    operation.apply([x.into(), query, query_bias, key, key_bias, value, value_bias, output, output_bias])
+    operation.apply([
+        x.into(),
+        query,
+        query_bias,
+        key,
+        key_bias,
+        value,
+        value_bias,
+        output,
+        output_bias,
+        to_query,
+        to_key,
+        to_value,
+    ])
 }
 
 /// The operation's settings.
@@ -53,6 +72,8 @@ pub struct Attention {
     first_only: bool,
     width: usize,
     heads: usize,
+    /// Whether something is added to queries, keys and values.
+    added: [bool; 3],
     /// Dropout of the probabilities, numbered as in `[sequences, heads, longest, longest]`.
     probabilities: Option<DropoutMask>,
     /// Dropout of the result.
@@ -190,21 +211,22 @@ impl Attention {
     }
 }
 
-impl Operation<9> for Attention {
+impl Operation<12> for Attention {
     type Kept = Kept;
 
     fn width(&self) -> usize {
         self.width
     }
 
-    fn reads(&self, wanted: [bool; 9]) -> [bool; 9] {
-        let [x, query, _, key, _, value, _, _, _] = wanted;
-        let below = wanted[..7].contains(&true);
-        [query || key || value, x, false, x, false, x, false, below, false]
+    fn reads(&self, wanted: [bool; 12]) -> [bool; 12] {
+        let [x, query, _, key, _, value, ..] = wanted;
+        let below = is_below(wanted);
+        [query || key || value, x, false, x, false, x, false, below, false, false, false, false]
     }
 
-    fn forward(&self, inputs: [&[f32]; 9], wanted: [bool; 9]) -> (Vec<f32>, Kept) {
-        let [x, query, query_bias, key, key_bias, value, value_bias, output, output_bias] = inputs;
+    fn forward(&self, inputs: [&[f32]; 12], wanted: [bool; 12]) -> (Vec<f32>, Kept) {
+        let [x, query, query_bias, key, key_bias, value, value_bias, output, output_bias, ..] = inputs;
+        let [.., to_query, to_key, to_value] = inputs;
         let (width, longest, rows, shares) = (self.width, self.longest(), self.rows(), self.shares());
         let (tokens, asking): (Vec<_>, Vec<_>) = shares.iter().map(|s| (s.tokens.clone(), s.asking.clone())).unzip();
         let new = |rows: usize| zeros(rows * width);
@@ -222,6 +244,11 @@ impl Operation<9> for Attention {
             }
             linear(keys, x, key, key_bias);
             linear(values, x, value, value_bias);
+            let more = [(to_query, &share.asking), (to_key, &share.tokens), (to_value, &share.tokens)];
+            let more = more.into_iter().zip(self.added).zip([&mut *queries, &mut *keys, &mut *values]);
+            for (((added, rows), _), to) in more.filter(|((_, is_added), _)| *is_added) {
+                add(to, &added[rows.start * width..rows.end * width]);
+            }
             let mut scores = vec![0.0; longest * longest];
             for head in self.heads_of(share) {
                 let scores = &mut scores[..head.asking.len() * head.tokens.len()];
@@ -239,11 +266,11 @@ impl Operation<9> for Attention {
         (out, if keep { Kept { query: queries, key: keys, value: values, mixed } } else { Kept::default() })
     }
 
-    fn backward(&self, inputs: [&[f32]; 9], kept: &Kept, gradient: &[f32], wanted: [bool; 9]) -> [Grad; 9] {
-        let [x, query, _, key, _, value, _, output, _] = inputs;
+    fn backward(&self, inputs: [&[f32]; 12], kept: &Kept, gradient: &[f32], wanted: [bool; 12]) -> [Grad; 12] {
+        let [x, query, _, key, _, value, _, output, ..] = inputs;
         let (width, longest, rows, shares) = (self.width, self.longest(), self.rows(), self.shares());
         let (tokens, asking): (Vec<_>, Vec<_>) = shares.iter().map(|s| (s.tokens.clone(), s.asking.clone())).unzip();
-        let below = wanted[..7].contains(&true);
+        let below = is_below(wanted);
         let new = |wanted: bool, rows: usize| zeros(if wanted { rows * width } else { 0 });
         let [query, key, value, output] =
             [query, key, value, output].map(|weight| Transposed::new(weight, width, shares.len()));
@@ -317,8 +344,20 @@ impl Operation<9> for Attention {
             Grad::when(wanted[6], || sum_rows(&of_value, width)),
             Grad::when(wanted[7], || weight_gradient(&kept.mixed, width, &of_out, width)),
             Grad::when(wanted[8], || sum_rows(&of_out, width)),
+            Grad::when(wanted[9], || of_query),
+            Grad::when(wanted[10], || of_key),
+            Grad::when(wanted[11], || of_value),
         ]
     }
+}
+
+/// Whether a gradient is wanted of anything before the last projection.
+fn is_below(wanted: [bool; 12]) -> bool {
+    wanted[..7].contains(&true) || wanted[9..].contains(&true)
+}
+
+fn add(to: &mut [f32], added: &[f32]) {
+    to.iter_mut().zip(added).for_each(|(to, added)| *to += added);
 }
 
 /// The gradient of a row of scores from that of its probabilities after dropout, in place.

@@ -79,6 +79,9 @@ pub trait FusedOps: Backend {
         value_bias: FloatTensor<Self>,
         output: FloatTensor<Self>,
         output_bias: FloatTensor<Self>,
+        to_query: FloatTensor<Self>,
+        to_key: FloatTensor<Self>,
+        to_value: FloatTensor<Self>,
     ) -> FloatTensor<Self>;
 
     fn feed_forward(
@@ -143,7 +146,7 @@ impl<const D: usize> From<Tensor<D>> for Input {
 }
 
 fused! {
-    attention: Attention, 9, [x, query, query_bias, key, key_bias, value, value_bias, output, output_bias];
+    attention: Attention, 12, [x, query, query_bias, key, key_bias, value, value_bias, output, output_bias, to_query, to_key, to_value];
     feed_forward: FeedForward, 5, [x, wide, wide_bias, narrow, narrow_bias];
     bottleneck: Bottleneck, 5, [x, down, down_bias, up, up_bias];
     add_norm: AddNorm, 4, [x, input, gamma, beta];

@@ -1,8 +1,8 @@
 //! Every fused operation computes what the plain composition computes, forward and backward.
 
 use adapter_core::{
-    Activation, Adapter, AdapterConfig, At, DropoutKey, DropoutSite, Init, Insertion, Place, Site, TensorInfo,
-    TensorMapper, TensorVisitor, rewrite, walk,
+    Activation, Adapter, AdapterConfig, At, DropoutKey, DropoutSite, Init, Insertion, Lora, LowRankUpdates, Method,
+    Place, Projection, Site, TensorInfo, TensorMapper, TensorVisitor, rewrite, walk,
 };
 use burn::{
     module::{Module, Param},
@@ -84,6 +84,25 @@ impl Shape {
         rewrite(bert.encoder.layer.remove(0), &mut Track(self.tracked))
     }
 
+    /// A layer with updates of some projections, of which none is zero.
+    fn updated(&self, targets: &[Projection], device: &Device) -> Layer<Option<LowRankUpdates>> {
+        let (init, network) = (Init::new(self.seed), self.config().shape());
+        let lora = Lora { rank: 3, targets: targets.to_vec(), lora_alpha: 6.0, ..Lora::default() };
+        let bert = Bert::random(&self.config(), init, device).unwrap();
+        let mut bert = bert.insert(|place| {
+            let mut updates = lora.insertion(place, &network, init, device)?;
+            let updated = [&mut updates.query, &mut updates.key, &mut updates.value, &mut updates.attention_output];
+            for (number, update) in updated.into_iter().enumerate() {
+                if let Some(update) = update {
+                    let shape = [3, self.width];
+                    update.lora_b = init.truncated_normal(format!("b{number}"), shape, 0.5, device);
+                }
+            }
+            Some(updates)
+        });
+        rewrite(bert.encoder.layer.remove(0), &mut Track(self.tracked))
+    }
+
     fn x(&self, device: &Device) -> Tensor<2> {
         random("x", [self.lengths.iter().sum(), self.width], self.seed, device).require_grad()
     }
@@ -161,6 +180,25 @@ proptest! {
         let x = shape.x(&device);
         let plain = attention.composed(x.clone(), kernels::Rows::All(batch.tokens()), &batch, &at(&batch));
         assert_close(&fast, &everything(attention, x, plain));
+    }
+
+    #[test]
+    fn attention_with_updates(shape in shapes(), chosen in 1u8..16, first_only in any::<bool>()) {
+        use Projection::{AttentionOutput, Key, Query, Value};
+        let device = Device::flex().autodiff();
+        let all = [Query, Key, Value, AttentionOutput].into_iter().enumerate();
+        let targets: Vec<_> = all.filter(|(bit, _)| chosen >> bit & 1 == 1).map(|(_, target)| target).collect();
+        let (layer, batch) = (shape.updated(&targets, &device), shape.batch(&device));
+        let rows = match first_only {
+            true => kernels::Rows::First(batch.shared_boundaries()),
+            false => kernels::Rows::All(batch.tokens()),
+        };
+        let attention = &layer.attention;
+        let x = shape.x(&device);
+        let fast = everything(attention, x.clone(), attention.forward(x, rows.clone(), &batch, &at(&batch)));
+        let x = shape.x(&device);
+        let plain = everything(attention, x.clone(), attention.composed(x, rows, &batch, &at(&batch)));
+        assert_close(&fast, &plain);
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub trait MethodKind: Send + Sync {
     fn keys(&self) -> &'static [Key];
     /// The key that says how large it is.
     fn size_key(&self) -> Option<&'static str>;
+    /// Keys that a run's configuration leaves out while they have their defaults.
+    fn later_keys(&self) -> &'static [&'static str];
     /// Whether its configuration has keys at all, or none because there are none.
     fn is_object(&self) -> bool;
     /// Its keys with their defaults.
@@ -94,6 +96,10 @@ impl<M: Method> MethodKind for KindOf<M> {
 
     fn size_key(&self) -> Option<&'static str> {
         M::SIZE_KEY
+    }
+
+    fn later_keys(&self) -> &'static [&'static str] {
+        M::LATER_KEYS
     }
 
     fn is_object(&self) -> bool {

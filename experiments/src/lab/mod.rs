@@ -13,7 +13,8 @@ mod trace;
 use std::collections::BTreeMap;
 
 use adapter_core::{
-    AdapterConfig, BiasOnly, FullFineTuning, HeadOnly, Key, LayerNormOnly, Method, MethodInfo, TaskFile, TopLayers,
+    AdapterConfig, BiasOnly, FullFineTuning, HeadOnly, Ia3, Key, LayerNormOnly, Lora, Method, MethodInfo,
+    ParallelAdapters, Pfeiffer, TaskFile, TopLayers,
 };
 use analysis::{Exhibit, paper_exhibits};
 use anyhow::{Context, Result, bail, ensure};
@@ -101,6 +102,10 @@ impl Lab {
             .method::<LayerNormOnly>()
             .method::<HeadOnly>()
             .method::<BiasOnly>()
+            .method::<Pfeiffer>()
+            .method::<ParallelAdapters>()
+            .method::<Lora>()
+            .method::<Ia3>()
             .optimizer::<Adam>();
         PRESETS.iter().fold(lab, |lab, (name, text)| lab.preset(name, text))
     }

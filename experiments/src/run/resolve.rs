@@ -251,7 +251,9 @@ pub fn resolve(lab: &Lab, keys: &Keys, network: &BertConfig, has_pooler: bool) -
     let optimizer = lab.optimizer_defaults(&general.optimizer)?;
     let mut own = only(&all, |key| optimizer.contains_key(key));
     lab.configure_optimizer(&general.optimizer, &own)?;
-    own.extend(method.info().config);
+    let (mut config, defaults) = (method.info().config, kind.defaults());
+    config.retain(|key, value| !kind.later_keys().contains(&key.as_str()) || defaults.get(key) != Some(value));
+    own.extend(config);
     Ok(RunConfig {
         task,
         backbone: general.backbone.context("give --backbone: a name of `list backbones`, or a folder")?,
