@@ -59,7 +59,7 @@ pub use place::{LayerSpan, LayerSpanError, Place, Site};
 pub use precision::{cast, in_f32, precision};
 pub use probe::{Probe, Probed};
 pub use role::{Kind, NetworkShape, Part, Role, Selection, Tunable};
-pub use task_file::{BackboneId, TaskFile, TaskFileError, TaskInfo};
+pub use task_file::{BackboneId, TaskFile, TaskFileError, TaskInfo, Tensors};
 pub use tensors::{
     TensorInfo, TensorMapper, TensorVisitor, content_hash, replace_values, rewrite, tensors, visit_gradients,
     visit_values, walk,

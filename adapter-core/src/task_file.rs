@@ -71,7 +71,7 @@ pub struct TaskFile {
 }
 
 /// Shapes and values by name.
-type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
+pub type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
 /// Why a task file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -113,6 +113,16 @@ pub enum TaskFileError {
 }
 
 impl TaskFile {
+    /// A file of these tensors. Whether they fit is found out when it is [applied](Self::apply).
+    pub fn new(info: TaskInfo, tensors: Tensors) -> Self {
+        Self { info, tensors }
+    }
+
+    /// Its tensors, under their names in a model.
+    pub fn tensors(&self) -> &Tensors {
+        &self.tensors
+    }
+
     /// Takes from `model` exactly what `selection` names.
     pub fn from_model<M: Module>(model: &M, selection: &Selection, info: TaskInfo) -> Self {
         let wanted = selection.kept();

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use adapter_core::replace_values;
+use adapter_core::{Tensors, replace_values};
 use burn::module::Module;
 use half::{bf16, f16};
 use memmap2::Mmap;
@@ -116,45 +116,31 @@ impl Checkpoint {
         }
     }
 
+    /// Every tensor of one file, safetensors or PyTorch's, under the name that it has there. Nothing of the file is executed.
+    ///
+    /// # Errors
+    /// If the file is damaged, or a tensor holds no floats.
+    pub fn tensors_of(path: &Path) -> Result<Tensors, CheckpointError> {
+        let is_pickle = path.extension().is_some_and(|extension| extension == "bin" || extension == "pt");
+        let (found, file) = if is_pickle { (pickled(path)?, None) } else { mapped(path)? };
+        let file = Self { path: path.to_owned(), file, tensors: BTreeMap::new(), used: BTreeSet::new() };
+        let read = |(name, stored): (String, Stored)| match &stored.format {
+            Format::Other(dtype) => {
+                let reason = format!("{name} is stored as {dtype}, not as f32, f16, bf16 or f64");
+                Err(CheckpointError::Damaged { path: path.to_owned(), reason })
+            }
+            _ => Ok((name, (stored.shape.clone(), file.read(&stored)?))),
+        };
+        found.into_iter().map(read).collect()
+    }
+
     fn open_safetensors(path: PathBuf) -> Result<Self, CheckpointError> {
-        let io_error = |reason| CheckpointError::Io { path: path.clone(), reason };
-        let damaged = |reason: String| CheckpointError::Damaged { path: path.clone(), reason };
-        let opened = fs::File::open(&path).map_err(io_error)?;
-        // SAFETY: the map is only read. A file that another process shortens meanwhile would be a fault of its
-        // owner; the project's own downloads appear by rename and are never written again.
-        let file = unsafe { Mmap::map(&opened) }.map_err(io_error)?;
-        let stored = SafeTensors::deserialize(&file).map_err(|e| damaged(e.to_string()))?;
-        let mut found = Vec::new();
-        for (name, view) in stored.iter() {
-            let format = match view.dtype() {
-                Dtype::F16 => Format::F16,
-                Dtype::BF16 => Format::Bf16,
-                Dtype::F32 => Format::F32,
-                Dtype::F64 => Format::F64,
-                other => Format::Other(format!("{other:?}")),
-            };
-            let start = view.data().as_ptr() as usize - file.as_ptr() as usize;
-            let place = Place::Mapped(start..start + view.data().len());
-            found.push((name.to_owned(), Stored { shape: view.shape().to_vec(), format, place }));
-        }
-        Self::new(path, found, Some(file))
+        let (found, file) = mapped(&path)?;
+        Self::new(path, found, file)
     }
 
     fn open_pickle(path: PathBuf) -> Result<Self, CheckpointError> {
-        let reader = PytorchReader::new(&path)
-            .map_err(|e| CheckpointError::Damaged { path: path.clone(), reason: e.to_string() })?;
-        let mut found = Vec::new();
-        for (name, tensor) in reader.into_tensors() {
-            let format = match tensor.dtype() {
-                PickleDtype::F16 => Format::F16,
-                PickleDtype::BF16 => Format::Bf16,
-                PickleDtype::F32 => Format::F32,
-                PickleDtype::F64 => Format::F64,
-                other => Format::Other(format!("{other:?}")),
-            };
-            let shape = tensor.shape().to_vec();
-            found.push((name, Stored { shape, format, place: Place::Pickled(Box::new(tensor)) }));
-        }
+        let found = pickled(&path)?;
         Self::new(path, found, None)
     }
 
@@ -256,6 +242,50 @@ impl Checkpoint {
     }
 }
 
+/// The tensors of a safetensors file, and the file.
+fn mapped(path: &Path) -> Result<(Vec<(String, Stored)>, Option<Mmap>), CheckpointError> {
+    let io_error = |reason| CheckpointError::Io { path: path.to_owned(), reason };
+    let damaged = |reason: String| CheckpointError::Damaged { path: path.to_owned(), reason };
+    let opened = fs::File::open(path).map_err(io_error)?;
+    // SAFETY: the map is only read. A file that another process shortens meanwhile would be a fault of its
+    // owner; the project's own downloads appear by rename and are never written again.
+    let file = unsafe { Mmap::map(&opened) }.map_err(io_error)?;
+    let stored = SafeTensors::deserialize(&file).map_err(|e| damaged(e.to_string()))?;
+    let mut found = Vec::new();
+    for (name, view) in stored.iter() {
+        let format = match view.dtype() {
+            Dtype::F16 => Format::F16,
+            Dtype::BF16 => Format::Bf16,
+            Dtype::F32 => Format::F32,
+            Dtype::F64 => Format::F64,
+            other => Format::Other(format!("{other:?}")),
+        };
+        let start = view.data().as_ptr() as usize - file.as_ptr() as usize;
+        let place = Place::Mapped(start..start + view.data().len());
+        found.push((name.to_owned(), Stored { shape: view.shape().to_vec(), format, place }));
+    }
+    Ok((found, Some(file)))
+}
+
+/// The tensors of a PyTorch file.
+fn pickled(path: &Path) -> Result<Vec<(String, Stored)>, CheckpointError> {
+    let reader = PytorchReader::new(path)
+        .map_err(|e| CheckpointError::Damaged { path: path.to_owned(), reason: e.to_string() })?;
+    let mut found = Vec::new();
+    for (name, tensor) in reader.into_tensors() {
+        let format = match tensor.dtype() {
+            PickleDtype::F16 => Format::F16,
+            PickleDtype::BF16 => Format::Bf16,
+            PickleDtype::F32 => Format::F32,
+            PickleDtype::F64 => Format::F64,
+            other => Format::Other(format!("{other:?}")),
+        };
+        let shape = tensor.shape().to_vec();
+        found.push((name, Stored { shape, format, place: Place::Pickled(Box::new(tensor)) }));
+    }
+    Ok(found)
+}
+
 /// A checkpoint's name for a tensor in our spelling; `None` for buffers and copies that carry no weight.
 fn canonical(name: &str) -> Option<String> {
     let name = name.strip_prefix("module.").unwrap_or(name);
@@ -286,7 +316,7 @@ fn floats(bytes: &[u8], format: &Format) -> Vec<f32> {
 }
 
 /// `[rows, columns]` to `[columns, rows]`, in blocks that stay in the cache.
-pub(crate) fn transpose(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+pub fn transpose(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     const BLOCK: usize = 32;
     let mut transposed = vec![0.0; values.len()];
     for row_block in (0..rows).step_by(BLOCK) {

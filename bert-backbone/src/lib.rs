@@ -51,7 +51,7 @@ pub use batch::{BatchError, PackedBatch};
 pub use bert::{
     Attention, Bert, Embedding, Embeddings, Encoder, Intermediate, Layer, Pooler, SelfAttention, SubLayerOutput,
 };
-pub use checkpoint::{Checkpoint, CheckpointError, Misfits};
+pub use checkpoint::{Checkpoint, CheckpointError, Misfits, transpose};
 pub use config::{BertConfig, ConfigError};
 pub use download::{DownloadError, Downloader, Expected};
 pub use fetch::{FetchError, Fetched, Fetcher};

@@ -7,7 +7,7 @@ use bert_backbone::PackedBatch;
 use burn::{
     module::{Module, Param},
     nn::Linear,
-    tensor::{Device, Tensor},
+    tensor::{Device, Tensor, activation},
 };
 
 use crate::nearest;
@@ -115,6 +115,30 @@ impl HeadKind for HeadInput {
     }
 }
 
+/// Two linear layers with tanh between them, on the `[CLS]` token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TwoLayerHead;
+
+impl HeadKind for TwoLayerHead {
+    fn name(&self) -> &str {
+        "mlp"
+    }
+
+    fn inner(&self, hidden: usize) -> Vec<[usize; 2]> {
+        vec![[hidden, hidden]]
+    }
+
+    fn forward(&self, inner: &[Linear], rows: Tensor<2>, _: &PackedBatch) -> Tensor<2> {
+        inner.iter().fold(rows, |rows, layer| activation::tanh(layer.forward(rows)))
+    }
+}
+
+impl From<TwoLayerHead> for Arc<dyn HeadKind> {
+    fn from(head: TwoLayerHead) -> Self {
+        Arc::new(head)
+    }
+}
+
 impl From<HeadInput> for Arc<dyn HeadKind> {
     fn from(input: HeadInput) -> Self {
         Arc::new(input)
@@ -126,9 +150,9 @@ impl From<HeadInput> for Arc<dyn HeadKind> {
 pub struct Heads(Vec<Arc<dyn HeadKind>>);
 
 impl Default for Heads {
-    /// `cls`, `pooler` and `tokens`.
+    /// `cls`, `pooler`, `tokens` and `mlp`.
     fn default() -> Self {
-        Self(HeadInput::ALL.map(Arc::from).to_vec())
+        Self(HeadInput::ALL.map(Arc::from).into_iter().chain([TwoLayerHead.into()]).collect())
     }
 }
 

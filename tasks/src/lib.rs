@@ -79,5 +79,5 @@ pub use task::{PaperEpochs, Task, TaskData, TaskSource};
 pub use tokenised::{TokenCache, TokeniseError, Tokenised};
 pub use windows::{AnswerConfig, WindowConfig, Windows, best_answers};
 
-pub use head::{Head, HeadInput, HeadKind, Heads, UnknownHead};
+pub use head::{Head, HeadInput, HeadKind, Heads, TwoLayerHead, UnknownHead};
 pub use model::{ModelError, TaskModel};

@@ -8,6 +8,7 @@ pub mod config;
 pub mod demo;
 pub mod encode;
 pub mod eval;
+pub mod exchange;
 pub mod fetch;
 pub mod fill_mask;
 pub mod glue_submission;

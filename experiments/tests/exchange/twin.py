@@ -1,0 +1,99 @@
+"""The other side: saves adapters with Python's libraries, or loads them, and prints logits as JSON.
+
+    twin.py save BACKBONE FOLDER TEXTS    makes one of each kind with random weights, in FOLDER/NAME
+    twin.py load BACKBONE FOLDER TEXTS    loads every FOLDER/NAME that is there
+"""
+
+import json
+import sys
+import warnings
+from pathlib import Path
+
+warnings.filterwarnings("ignore")
+
+import torch
+from adapters import BertAdapterModel, DoubleSeqBnConfig, IA3Config, LoRAConfig, ParBnConfig, SeqBnConfig
+from peft import IA3Config as PeftIA3
+from peft import LoraConfig as PeftLora
+from peft import PeftModel, get_peft_model
+from transformers import BertForSequenceClassification, BertTokenizerFast
+
+command, backbone, folder, texts = sys.argv[1:5]
+folder, texts = Path(folder), json.loads(Path(texts).read_text())
+tokenizer = BertTokenizerFast.from_pretrained(backbone)
+LABELS = {0: "no", 1: "perhaps", 2: "yes"}
+
+HUB = {
+    "houlsby": (DoubleSeqBnConfig(), dict(layers=1, activation_function=None)),
+    "houlsby-gelu": (DoubleSeqBnConfig(non_linearity="gelu", reduction_factor=5.3), dict(layers=2, activation_function="tanh")),
+    "pfeiffer": (SeqBnConfig(), dict(layers=1, activation_function=None)),
+    "pfeiffer-map": (
+        SeqBnConfig(reduction_factor={"0": 4, "default": 8}, leave_out=[1], scaling="learned", non_linearity="tanh"),
+        dict(layers=1, activation_function=None, use_pooler=True),
+    ),
+    "parallel": (ParBnConfig(), dict(layers=1, activation_function=None)),
+    "lora": (LoRAConfig(alpha=16), dict(layers=1, activation_function=None)),
+    "lora-everywhere": (
+        LoRAConfig(r=3, attn_matrices=["q", "k", "v"], intermediate_lora=True, output_lora=True),
+        dict(layers=1, activation_function=None),
+    ),
+    "ia3": (IA3Config(), dict(layers=1, activation_function=None)),
+}
+PEFT = {
+    "peft-lora": PeftLora(task_type="SEQ_CLS", r=4, lora_alpha=8, target_modules=["query", "value"]),
+    "peft-rslora": PeftLora(
+        task_type="SEQ_CLS", r=4, target_modules=["query", "key", "value", "intermediate.dense", "output.dense"], use_rslora=True
+    ),
+    "peft-ia3": PeftIA3(task_type="SEQ_CLS"),
+}
+
+
+def disturb(model, is_own):
+    """Random values wherever an initialisation would hide what a tensor does."""
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if is_own(name):
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+
+
+def logits(model):
+    model.eval()
+    batch = tokenizer(texts, padding=True, truncation=True, max_length=64, return_tensors="pt")
+    with torch.no_grad():
+        return model(**batch).logits.tolist()
+
+
+def peft_base():
+    torch.manual_seed(0)
+    return BertForSequenceClassification.from_pretrained(backbone, num_labels=3)
+
+
+said = {}
+if command == "save":
+    for name, (config, head) in HUB.items():
+        model = BertAdapterModel.from_pretrained(backbone)
+        model.add_adapter("own", config=config)
+        model.add_classification_head("own", num_labels=3, id2label=LABELS, **head)
+        model.set_active_adapters("own")
+        disturb(model, lambda name: ".own." in name)
+        # Both kinds of files are read.
+        safetensors = not name.startswith("houlsby")
+        model.save_adapter(str(folder / name), "own", with_head=True, use_safetensors=safetensors)
+        said[name] = logits(model)
+    for name, config in PEFT.items():
+        model = get_peft_model(peft_base(), config)
+        disturb(model, lambda name: "lora_" in name or "ia3_" in name or "classifier" in name)
+        model.save_pretrained(str(folder / name))
+        said[name] = logits(model)
+else:
+    for place in sorted(folder.iterdir()):
+        config = json.loads((place / "adapter_config.json").read_text())
+        if "peft_type" in config:
+            model = PeftModel.from_pretrained(peft_base(), str(place))
+        else:
+            model = BertAdapterModel.from_pretrained(backbone)
+            name = model.load_adapter(str(place), use_safetensors=True)
+            model.set_active_adapters(name)
+        said[place.name] = logits(model)
+print(json.dumps(said))
