@@ -54,16 +54,22 @@ struct Here {
 impl Here {
     /// A small random BERT, or that of `EXCHANGE_BACKBONE`.
     fn new() -> Self {
-        let (folder, device) = (tempfile::tempdir().unwrap(), Device::flex());
-        let place = match std::env::var_os("EXCHANGE_BACKBONE") {
-            Some(place) => PathBuf::from(place),
-            None => {
-                let place = folder.path().join("tiny");
-                RandomCheckpoint::tiny().write(&place, &device).unwrap();
-                place
-            }
-        };
-        let backbone = Backbone::load(&place, &device).unwrap();
+        match std::env::var_os("EXCHANGE_BACKBONE") {
+            Some(place) => Self::on(tempfile::tempdir().unwrap(), PathBuf::from(place)),
+            None => Self::tiny(),
+        }
+    }
+
+    /// A small random BERT.
+    fn tiny() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("tiny");
+        RandomCheckpoint::tiny().write(&place, &Device::flex()).unwrap();
+        Self::on(folder, place)
+    }
+
+    fn on(folder: TempDir, place: PathBuf) -> Self {
+        let backbone = Backbone::load(&place, &Device::flex()).unwrap();
         Self { folder, backbone, place }
     }
 
@@ -138,13 +144,8 @@ fn assert_close(name: &str, ours: &[Vec<f32>], theirs: &[Vec<f32>]) {
     assert!(spread > 1e-2, "{name}: all logits are the same");
 }
 
-#[test]
-#[ignore = "needs Python's adapters and peft: `.ci/exchange` installs them and runs this"]
-fn what_python_saves_predicts_the_same_here() {
-    let here = Here::new();
-    let folder = here.path("theirs");
-    fs::create_dir(&folder).unwrap();
-    let said = here.python("save", &folder);
+/// What Python saved in `folder`, and said of the texts.
+fn assert_imported(here: &Here, folder: &Path, said: BTreeMap<String, Vec<Vec<f32>>>) {
     assert_eq!(said.len(), 11);
     for (name, theirs) in said {
         let file = import(&folder.join(&name), &here.backbone, &ImportOptions::default()).unwrap();
@@ -153,6 +154,34 @@ fn what_python_saves_predicts_the_same_here() {
         }
         assert_close(&name, &here.logits(file), &theirs);
     }
+}
+
+#[test]
+#[ignore = "needs Python's adapters and peft: `.ci/exchange` installs them and runs this"]
+fn what_python_saves_predicts_the_same_here() {
+    let here = Here::new();
+    let folder = here.path("theirs");
+    fs::create_dir(&folder).unwrap();
+    let said = here.python("save", &folder);
+    // `GOLDEN=1` renews what the next test reads.
+    if std::env::var_os("GOLDEN").is_some() {
+        let (from, to) = (folder.display().to_string(), golden().display().to_string());
+        assert!(Command::new("cp").args(["-rT", &from, &to]).status().unwrap().success());
+        fs::write(golden().join("logits.json"), serde_json::to_string(&said).unwrap()).unwrap();
+    }
+    assert_imported(&here, &folder, said);
+}
+
+/// What Python saved once, on the small random BERT.
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/exchange")
+}
+
+#[test]
+fn what_python_saved_once_predicts_the_same_here() {
+    let here = Here::tiny();
+    let said = fs::read_to_string(golden().join("logits.json")).unwrap();
+    assert_imported(&here, &golden(), serde_json::from_str(&said).unwrap());
 }
 
 /// Methods that can be exported, with their heads.
