@@ -17,8 +17,9 @@ use adapter_core::{
 use bert_backbone::{Backbone, RandomCheckpoint};
 use burn::tensor::Device;
 use common::place::answer;
-use experiments::{ExportOptions, Format, ImportOptions, Inference, Lab, export, import};
-use tasks::{Example, Head, TokenCache};
+use experiments::{ExportOptions, Format, ImportOptions, Inference, Lab, StepLine, export, import};
+use serde_json::{Value, json};
+use tasks::{BatchConfig, Example, Head, Target, TaskData, TokenCache, epoch_batches};
 use tempfile::TempDir;
 
 const TEXTS: [&str; 20] = [
@@ -77,14 +78,19 @@ impl Here {
         self.folder.path().join(name)
     }
 
-    /// What Python says.
+    /// What Python says of the texts.
     fn python(&self, command: &str, folder: &Path) -> BTreeMap<String, Vec<Vec<f32>>> {
-        let texts = self.path("texts.json");
-        fs::write(&texts, serde_json::to_string(&TEXTS).unwrap()).unwrap();
+        serde_json::from_value(self.python_with(command, folder, &json!(TEXTS))).unwrap()
+    }
+
+    /// What Python says.
+    fn python_with(&self, command: &str, folder: &Path, given: &Value) -> Value {
+        let texts = self.path("given.json");
+        fs::write(&texts, given.to_string()).unwrap();
         let mut python = Command::new(std::env::var("EXCHANGE_PYTHON").unwrap_or_else(|_| "python3".to_owned()));
         python.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/exchange/twin.py")).arg(command);
         python.arg(&self.place).arg(folder).arg(&texts);
-        serde_json::from_value(answer(python)).unwrap()
+        answer(python)
     }
 
     /// What we say.
@@ -234,5 +240,132 @@ fn what_is_exported_comes_back_bit_for_bit() {
         let back = import(&folder, &here.backbone, &ImportOptions { labels, ..ImportOptions::default() }).unwrap();
         assert_eq!(back.tensors(), file.tensors(), "{name}");
         assert_eq!(here.logits(back), here.logits(file), "{name}");
+    }
+}
+
+/// A run of ours, and what it began with.
+struct TrainedHere {
+    losses: Vec<f64>,
+    rates: Vec<f64>,
+    start: TaskFile,
+    end: TaskFile,
+}
+
+impl Here {
+    /// The same backbone without dropout.
+    fn without_dropout(&self) -> Self {
+        let place = self.path("plain");
+        fs::create_dir(&place).unwrap();
+        for entry in fs::read_dir(&self.place).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), place.join(entry.file_name())).unwrap();
+        }
+        let path = place.join("config.json");
+        let mut config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        config["hidden_dropout_prob"] = json!(0.0);
+        config["attention_probs_dropout_prob"] = json!(0.0);
+        fs::write(&path, config.to_string()).unwrap();
+        Self::on(tempfile::tempdir().unwrap(), place)
+    }
+
+    /// Trains on pairs of texts in a file.
+    fn train(&self, data: &Path, name: &str, options: &[&str]) -> TrainedHere {
+        let run = |lr: &str, to: &str| {
+            let save = self.path(&format!("{name}-{to}"));
+            let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
+            command
+                .args(["train", "--json", "--epochs", "1", "--batch-size", "8", "--max-length", "64", "--lr", lr])
+                .args(options);
+            command.arg("--task").arg(format!("file:{}", data.display())).arg("--validation-file").arg(data);
+            command.arg("--test-file").arg(data).args(["--pair-column", "pair", "--runs"]).arg(self.path("runs"));
+            command.arg("--backbone").arg(&self.place).arg("--save").arg(&save);
+            command.env("ADAPTER_LAB_CACHE", self.path("cache"));
+            (answer(command), TaskFile::read(&save).unwrap())
+        };
+        // So small a rate changes nothing.
+        let ((_, start), (record, end)) = (run("1e-30", "start"), run("1e-3", "end"));
+        let log = self.path("runs").join(record["id"].as_str().unwrap()).join("steps.jsonl");
+        let lines: Vec<StepLine> =
+            fs::read_to_string(log).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let (losses, rates) = lines.iter().map(|line| (line.loss, line.rate)).unzip();
+        TrainedHere { losses, rates, start, end }
+    }
+}
+
+/// Pairs of texts: MRPC's where its files are, else those of the built-in language.
+fn pairs(examples: usize) -> Vec<(String, String, usize)> {
+    let lab = Lab::paper();
+    let data =
+        std::env::var_os("ADAPTER_LAB_DATA").map(PathBuf::from).filter(|data| data.join("glue_data/MRPC").is_dir());
+    let (task, data) = data.map_or(("syn-paraphrase", PathBuf::new()), |data| ("mrpc", data));
+    let TaskData::Texts(dataset) = lab.tasks.find(task).unwrap().load(&data).unwrap() else { panic!("texts") };
+    let pair = |example: &Example| {
+        let Some(Target::Class(class)) = example.target else { panic!("a class") };
+        (example.text.clone(), example.pair.clone().unwrap(), class)
+    };
+    dataset.train.iter().take(examples).map(pair).collect()
+}
+
+/// How far tensors are apart, relative to how large they are.
+fn apart(one: &Tensors, other: &Tensors) -> f64 {
+    assert!(one.keys().eq(other.keys()));
+    let norm = |values: &mut dyn Iterator<Item = f32>| values.map(|value| f64::from(value).powi(2)).sum::<f64>().sqrt();
+    one.iter().fold(0.0, |most: f64, (name, (_, values))| {
+        let difference = norm(&mut values.iter().zip(&other[name].1).map(|(a, b)| a - b));
+        most.max(difference / norm(&mut values.iter().copied()).max(1e-12))
+    })
+}
+
+#[test]
+#[ignore = "needs Python's adapters and peft: `.ci/exchange` installs them and runs this"]
+fn training_is_pythons() {
+    let with_dropout = Here::new();
+    let here = with_dropout.without_dropout();
+    let methods: [(&str, Format, &[&str]); 7] = [
+        ("adapters", Format::Adapterhub, &["--tuning", "adapters", "--layer-norm", "false", "--adapter-size", "8"]),
+        ("pfeiffer", Format::Adapterhub, &["--tuning", "pfeiffer", "--adapter-size", "8"]),
+        ("parallel", Format::Adapterhub, &["--tuning", "parallel", "--adapter-size", "8"]),
+        ("lora", Format::Adapterhub, &["--tuning", "lora"]),
+        ("ia3", Format::Adapterhub, &["--tuning", "ia3"]),
+        ("peft-lora", Format::Peft, &["--tuning", "lora", "--head", "pooler"]),
+        ("peft-ia3", Format::Peft, &["--tuning", "ia3", "--layout", "peft", "--head", "pooler"]),
+    ];
+    for steps in [1, 50] {
+        let (data, folder) = (here.path(&format!("data-{steps}.csv")), here.path(&format!("start-{steps}")));
+        let examples = pairs(8 * steps);
+        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+        let rows = examples.iter().map(|(text, pair, class)| format!("{},{},{class}\n", quoted(text), quoted(pair)));
+        fs::write(&data, "text,pair,label\n".to_owned() + &rows.collect::<String>()).unwrap();
+        let (mut trained, mut given) = (BTreeMap::new(), Value::Null);
+        for (name, format, options) in methods {
+            let run = here.train(&data, &format!("{name}-{steps}"), options);
+            let options = ExportOptions { format, name: "own".to_owned(), layer_norms: false };
+            export(&run.start, &here.backbone, &options, &folder.join(name)).unwrap();
+            let class =
+                |class: usize| run.start.info.labels.iter().position(|label| *label == class.to_string()).unwrap();
+            let order = BatchConfig { size: 8, seed: 0, length_window: 0 };
+            let batches = epoch_batches(&vec![1; examples.len()], order, 0).into_iter().map(|batch| {
+                batch
+                    .into_iter()
+                    .map(|number| {
+                        let (text, pair, of) = &examples[number];
+                        json!([text, pair, class(*of)])
+                    })
+                    .collect::<Value>()
+            });
+            given = json!({ "batches": batches.collect::<Value>(), "rates": run.rates, "labels": run.start.info.labels.len() });
+            trained.insert(name, run);
+        }
+        let said = here.python_with("train", &folder, &given);
+        for (name, run) in trained {
+            let theirs: Vec<f64> = said[name].as_array().unwrap().iter().map(|loss| loss.as_f64().unwrap()).collect();
+            assert_eq!((run.losses.len(), theirs.len()), (steps, steps), "{name}");
+            let furthest = run.losses.iter().zip(&theirs).fold(0.0f64, |most, (a, b)| most.max((a - b).abs()));
+            assert!(furthest < 1e-3, "{name}: losses are {furthest} apart");
+            let end = import(&folder.join(name), &here.backbone, &ImportOptions::default()).unwrap();
+            let apart = apart(run.end.tensors(), end.tensors());
+            println!("{name}, {steps} steps: losses {furthest:.1e} apart, tensors {apart:.1e}");
+            assert!(steps > 1 || apart < 1e-4, "{name}: tensors are {apart} apart after a step");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
     twin.py save BACKBONE FOLDER TEXTS    makes one of each kind with random weights, in FOLDER/NAME
     twin.py load BACKBONE FOLDER TEXTS    loads every FOLDER/NAME that is there
+    twin.py train BACKBONE FOLDER STEPS   trains every FOLDER/NAME and saves it in FOLDER/NAME again; prints the losses
 """
 
 import json
@@ -64,9 +65,29 @@ def logits(model):
         return model(**batch).logits.tolist()
 
 
-def peft_base():
+def peft_base(steps=None):
     torch.manual_seed(0)
-    return BertForSequenceClassification.from_pretrained(backbone, num_labels=3)
+    outputs = steps["labels"] if isinstance(steps, dict) else 3
+    return BertForSequenceClassification.from_pretrained(backbone, num_labels=outputs)
+
+
+def train(model, steps):
+    """A step for each batch, at its rate; the losses."""
+    model.train()
+    own = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    adam = torch.optim.Adam(own, lr=1.0, betas=(0.9, 0.999), eps=1e-8)
+    losses = []
+    for batch, rate in zip(steps["batches"], steps["rates"]):
+        firsts, seconds, labels = zip(*batch)
+        inputs = tokenizer(list(firsts), list(seconds), padding=True, truncation=True, max_length=64, return_tensors="pt")
+        loss = torch.nn.functional.cross_entropy(model(**inputs).logits, torch.tensor(labels))
+        adam.zero_grad()
+        loss.backward()
+        for group in adam.param_groups:
+            group["lr"] = rate
+        adam.step()
+        losses.append(loss.item())
+    return losses
 
 
 said = {}
@@ -89,11 +110,21 @@ if command == "save":
 else:
     for place in sorted(folder.iterdir()):
         config = json.loads((place / "adapter_config.json").read_text())
-        if "peft_type" in config:
-            model = PeftModel.from_pretrained(peft_base(), str(place))
+        is_peft = "peft_type" in config
+        if is_peft:
+            model = PeftModel.from_pretrained(peft_base(texts), str(place), is_trainable=command == "train")
         else:
             model = BertAdapterModel.from_pretrained(backbone)
             name = model.load_adapter(str(place), use_safetensors=True)
             model.set_active_adapters(name)
-        said[place.name] = logits(model)
+        if command == "load":
+            said[place.name] = logits(model)
+            continue
+        if not is_peft:
+            model.train_adapter(name)
+        said[place.name] = train(model, texts)
+        if is_peft:
+            model.save_pretrained(str(place))
+        else:
+            model.save_adapter(str(place), name, with_head=True, use_safetensors=True)
 print(json.dumps(said))
