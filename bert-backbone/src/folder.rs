@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::Path};
 
-use adapter_core::{TensorInfo, visit_values, write_atomically};
+use adapter_core::{TensorInfo, Tensors, visit_values, write_atomically};
 use burn::module::Module;
 use safetensors::{Dtype, tensor::TensorView};
 
@@ -28,6 +28,21 @@ pub fn write_weights(folder: &Path, bert: &Bert, masked_lm: &MaskedLmHead) -> io
     let mut tensors = Vec::new();
     collect(bert, "bert.", &mut tensors);
     collect(masked_lm, "cls.predictions.", &mut tensors);
+    write_tensors(folder, &tensors)
+}
+
+/// Writes `model.safetensors` into `folder`, in f32: the network, and tensors beside it that are in PyTorch's layout.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write_model(folder: &Path, bert: &Bert, beside: &Tensors) -> io::Result<()> {
+    let mut tensors = Vec::new();
+    collect(bert, "bert.", &mut tensors);
+    tensors.extend(beside.iter().map(|(name, (shape, values))| (name.clone(), shape.clone(), values.clone())));
+    write_tensors(folder, &tensors)
+}
+
+fn write_tensors(folder: &Path, tensors: &[(String, Vec<usize>, Vec<f32>)]) -> io::Result<()> {
     let views: Result<Vec<_>, _> = tensors
         .iter()
         .map(|(name, shape, values)| {

@@ -55,7 +55,7 @@ pub use checkpoint::{Checkpoint, CheckpointError, Misfits, transpose};
 pub use config::{BertConfig, ConfigError};
 pub use download::{DownloadError, Downloader, Expected};
 pub use fetch::{FetchError, Fetched, Fetcher};
-pub use folder::{write_vocabulary, write_weights};
+pub use folder::{write_model, write_vocabulary, write_weights};
 pub use hub::{HUGGING_FACE, Hub, Provenance, Repository, RepositoryKind};
 pub use kernels::dropout;
 pub use known::{KnownBackbone, Package, Source, WebFile, known_backbones};

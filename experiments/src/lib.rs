@@ -34,7 +34,7 @@ pub use device::{
     DeviceError, DeviceFailed, DeviceKind, DeviceName, Devices, FoundDevice, Precision, UnknownPrecision, device_kinds,
     guard_on,
 };
-pub use exchange::{ExportOptions, Format, ImportOptions, LAYER_NORMS, UnknownFormat, export, import};
+pub use exchange::{ExportOptions, Format, ImportOptions, LAYER_NORMS, UnknownFormat, export, import, merge};
 pub use lab::{Ablation, AnyMethod, AnyModel, Inference, Keys, Lab, MethodKind, OwnKey, Parts, Preset, Traces};
 pub use run::{
     BURN_VERSION, ClaimLost, FILE_KEYS, FileOptions, FinishedRun, Imported, Labels, Layers, Mlflow, MlflowError,

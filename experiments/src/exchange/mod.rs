@@ -1,6 +1,7 @@
 //! Task files as libraries of Python write and read them. Nothing that is read is executed.
 
 mod adapterhub;
+mod merge;
 mod peft;
 mod tensors;
 
@@ -16,6 +17,8 @@ use bert_backbone::Backbone;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tasks::TaskKind;
+
+pub use merge::merge;
 
 /// A library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 """The other side: saves adapters with Python's libraries, or loads them, and prints logits as JSON.
 
     twin.py save BACKBONE FOLDER TEXTS    makes one of each kind with random weights, in FOLDER/NAME
+    twin.py plain BACKBONE FOLDER TEXTS   takes BACKBONE for a whole classifier
     twin.py load BACKBONE FOLDER TEXTS    loads every FOLDER/NAME that is there
     twin.py train BACKBONE FOLDER STEPS   trains every FOLDER/NAME and saves it in FOLDER/NAME again; prints the losses
 """
@@ -75,7 +76,7 @@ def train(model, steps):
     """A step for each batch, at its rate; the losses."""
     model.train()
     own = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    adam = torch.optim.Adam(own, lr=1.0, betas=(0.9, 0.999), eps=1e-8)
+    adam = torch.optim.Adam(own, lr=1.0, betas=(0.9, 0.999), eps=steps["epsilon"])
     losses = []
     for batch, rate in zip(steps["batches"], steps["rates"]):
         firsts, seconds, labels = zip(*batch)
@@ -107,6 +108,8 @@ if command == "save":
         disturb(model, lambda name: "lora_" in name or "ia3_" in name or "classifier" in name)
         model.save_pretrained(str(folder / name))
         said[name] = logits(model)
+elif command == "plain":
+    said["plain"] = logits(BertForSequenceClassification.from_pretrained(backbone))
 else:
     for place in sorted(folder.iterdir()):
         config = json.loads((place / "adapter_config.json").read_text())

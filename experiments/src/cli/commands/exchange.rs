@@ -1,4 +1,4 @@
-//! `export` and `import`: task files for libraries of Python, and theirs for us.
+//! `export`, `import` and `merge`: task files for libraries of Python, and theirs for us.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::{
         output::print,
         saved::SavedArgs,
     },
-    exchange::{ExportOptions, Format, ImportOptions, export, import},
+    exchange::{ExportOptions, Format, ImportOptions, export, import, merge},
 };
 
 /// Write a task file into a folder that a library of Python loads
@@ -71,6 +71,22 @@ pub struct ImportArgs {
     json: bool,
 }
 
+/// Write the backbone with what was trained in it as a plain BERT in Hugging Face layout
+///
+/// For methods that change weights and nothing else: lora, full, top-k, bias, layer-norm. The head is in the model where transformers has
+/// one like it (pooler: BertForSequenceClassification), and in v.safetensors, with which `predict` and `eval` go on.
+#[derive(Args, Debug)]
+pub struct MergeArgs {
+    #[command(flatten)]
+    saved: SavedArgs,
+    /// The folder
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
 #[derive(Serialize)]
 struct Exported {
     folder: PathBuf,
@@ -94,6 +110,15 @@ pub fn run_export(args: &ExportArgs, session: &Session<'_>) -> Result<()> {
         .with_context(|| format!("cannot export {}", args.saved.adapter.display()))?;
     let exported = Exported { folder: args.out.clone(), files };
     print(&exported, args.json, || format!("{}: {}\n", args.out.display(), exported.files.join(", ")))
+}
+
+pub fn run_merge(args: &MergeArgs, session: &Session<'_>) -> Result<()> {
+    let file = TaskFile::read(&args.saved.adapter)?;
+    let saved = args.saved.load(session)?;
+    let files = merge(&file, &saved.backbone, &args.out)
+        .with_context(|| format!("cannot merge {}", args.saved.adapter.display()))?;
+    let merged = Exported { folder: args.out.clone(), files };
+    print(&merged, args.json, || format!("{}: {}\n", args.out.display(), merged.files.join(", ")))
 }
 
 pub fn run_import(args: &ImportArgs, session: &Session<'_>) -> Result<()> {
