@@ -301,6 +301,7 @@ pub fn paper_exhibits() -> Vec<Exhibit> {
         Exhibit::table("sizes", "Sizes", "sizes", tables::sizes),
         Exhibit::table("variants", "Variants", "variants", tables::variants),
         Exhibit::table("stream", "Stream", "stream", tables::stream),
+        Exhibit::figure("methods", "Methods", "methods", figures::beyond),
     ];
     all.into_iter().map(Exhibit::of_preset).collect()
 }

@@ -20,7 +20,7 @@ use crate::{
 };
 
 pub(crate) use init::fig6 as fig6_init;
-pub(crate) use parameters::{fig4, fig5};
+pub(crate) use parameters::{beyond, fig4, fig5};
 pub(crate) use placement::fig2;
 pub(crate) use rates::fig7;
 pub(crate) use relative::{fig1, fig3, fig3_tasks};

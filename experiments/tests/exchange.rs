@@ -288,6 +288,30 @@ fn a_merged_network_is_one_of_transformers() {
     assert_close("merged", &here.logits(file), &said["plain"]);
 }
 
+/// The page about Python does what it says.
+#[test]
+#[ignore = "needs Python's adapters and peft: `.ci/exchange` installs them and runs this"]
+fn the_page_about_python_works() {
+    let here = Here::tiny();
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/python.md")).unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_adapter-lab")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    let python = std::env::var("EXCHANGE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let mut run = 0;
+    for block in page.split("\n```").filter(|block| block.starts_with("sh\n") || block.starts_with("python\n")) {
+        let (kind, code) = block.split_once('\n').unwrap();
+        let code: String =
+            code.lines().filter(|line| !line.starts_with("BACKBONE=")).map(|line| format!("{line}\n")).collect();
+        let mut command = Command::new(if kind == "sh" { "sh" } else { &python });
+        command.arg(if kind == "sh" { "-ec" } else { "-c" }).arg(code).current_dir(here.folder.path());
+        command.env("PATH", &path).env("BACKBONE", &here.place).env("ADAPTER_LAB_CACHE", here.path("cache"));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", common::place::errors(&output));
+        run += 1;
+    }
+    assert_eq!(run, 3);
+}
+
 /// Trained LayerNorms are not lost without a word.
 #[test]
 fn layer_norms_are_refused_or_written_beside_the_rest() {

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use super::{family_looks, methods, metric_of, shown_metric_of, size};
 use crate::{
     Store,
-    axis::{AxisSpec, count},
+    axis::{AxisSpec, Format, count},
     chart::{Dot, Figure, Key, Look, Panel, Plot, Series},
     names::task_title,
     paper,
-    select::tasks,
+    select::{Point, tasks},
     setup::{Names, Run},
     standing::Measure,
     svg::{FAINT, Marker},
@@ -51,8 +51,54 @@ fn figure(store: &Store, preset: &str, title: &str) -> Option<Figure> {
     Some(figure)
 }
 
+/// Beyond the paper: all methods, by what they train and by how long they take.
+pub(crate) fn beyond(store: &Store) -> Option<Figure> {
+    let about = format!(
+        "Validation score against trained parameters, and against the mean time of a training; bars show one standard error of the \
+         mean over seeds. {SELECTED}"
+    );
+    let (runs, title) = (store.preset_runs("methods"), "Methods beside the paper's");
+    let parameters = by_task(&runs, title, &about, Measure::Own)?;
+    let times = panels(&runs, title, &about, Measure::Own, X::Seconds)?;
+    let pairs = parameters.panels.into_iter().zip(times.panels).flat_map(|(parameters, time)| [parameters, time]);
+    Some(Figure { panels: pairs.collect(), ..times })
+}
+
+/// What a figure has below.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum X {
+    Parameters,
+    Seconds,
+}
+
+impl X {
+    fn of(self, point: &Point<'_>) -> f64 {
+        let seconds = || point.seeds.iter().map(|run| run.measured.training_seconds).sum::<f64>();
+        match self {
+            X::Parameters => point.trained() as f64,
+            X::Seconds => seconds() / point.seeds.len().max(1) as f64,
+        }
+    }
+
+    fn axis(self) -> AxisSpec {
+        match self {
+            X::Parameters => AxisSpec::parameters(),
+            X::Seconds => AxisSpec {
+                label: "seconds of training".to_owned(),
+                log: false,
+                format: Format::Exact,
+                ticks: Vec::new(),
+            },
+        }
+    }
+}
+
 /// Scores against trained parameters, a panel for each task.
 pub(super) fn by_task(runs: &[&Run], title: &str, about: &str, measure: Measure) -> Option<Figure> {
+    panels(runs, title, about, measure, X::Parameters)
+}
+
+fn panels(runs: &[&Run], title: &str, about: &str, measure: Measure, below: X) -> Option<Figure> {
     let names = Names::of(runs);
     let looks = family_looks(runs, &names);
     let mut panels = Vec::new();
@@ -67,12 +113,12 @@ pub(super) fn by_task(runs: &[&Run], title: &str, about: &str, measure: Measure)
             if !keys.contains(&key) {
                 keys.push(key);
             }
-            let dot = Dot::of_point(point.trained() as f64, &name, &point, measure).labelled(size(method));
+            let dot = Dot::of_point(below.of(&point), &name, &point, measure).labelled(size(method));
             families.entry((order(&method.name), family)).or_default().push(dot);
         }
         let series = families.into_iter().map(|((_, family), dots)| Series::new(&family, looks[&family].clone(), dots));
         let metric = if measure == Measure::Own { metric_of(runs, task) } else { shown_metric_of(runs, task) };
-        let (x, y) = (AxisSpec::parameters(), AxisSpec::score(&metric));
+        let (x, y) = (below.axis(), AxisSpec::score(&metric));
         panels.push(Panel::Plot(Plot { title: task_title(task), x, y, level: None, series: series.collect() }));
     }
     let (title, about) = (title.to_owned(), about.to_owned());

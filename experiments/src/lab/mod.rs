@@ -66,6 +66,8 @@ pub struct Preset {
     pub name: String,
     /// Its file.
     pub text: String,
+    /// Whether `reproduce` runs it without being asked.
+    pub is_reproduced: bool,
 }
 
 /// A kind of optimiser, its type erased.
@@ -107,7 +109,12 @@ impl Lab {
             .method::<Lora>()
             .method::<Ia3>()
             .optimizer::<Adam>();
-        PRESETS.iter().fold(lab, |lab, (name, text)| lab.preset(name, text))
+        let lab = PRESETS.iter().fold(lab, |lab, (name, text)| lab.preset(name, text));
+        let mut lab = BEYOND.iter().fold(lab, |lab, (name, text)| lab.preset(name, text));
+        for preset in lab.presets.iter_mut().filter(|preset| BEYOND.iter().any(|(name, _)| preset.name == *name)) {
+            preset.is_reproduced = false;
+        }
+        lab
     }
 
     /// Adds a method. Its fields become keys of files, flags and `--set`.
@@ -161,7 +168,7 @@ impl Lab {
     pub fn preset(mut self, name: &str, text: &str) -> Self {
         let taken = self.presets.iter().any(|known| known.name == name);
         self.add(taken, format!("two presets are called `{name}`"));
-        self.presets.push(Preset { name: name.to_owned(), text: text.to_owned() });
+        self.presets.push(Preset { name: name.to_owned(), text: text.to_owned(), is_reproduced: true });
         self
     }
 
@@ -336,6 +343,9 @@ fn unknown(what: &str, name: &str, known: &[&str]) -> String {
 }
 
 /// The paper's experiments, by name.
+/// Experiments that the paper does not have.
+const BEYOND: [(&str, &str); 1] = [("methods", include_str!("../../presets/methods.toml"))];
+
 const PRESETS: [(&str, &str); 12] = [
     ("table1", include_str!("../../presets/table1.toml")),
     ("table2", include_str!("../../presets/table2.toml")),

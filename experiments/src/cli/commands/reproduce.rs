@@ -88,7 +88,7 @@ pub fn run(args: &ReproduceArgs, session: &Session<'_>) -> Result<()> {
     let backbone = args.backbone.as_deref().or_else(nano);
     let options = args.how.plan_options(backbone, session)?;
     let presets: Vec<&str> = if args.preset.is_empty() {
-        lab.presets().iter().map(|preset| preset.name.as_str()).collect()
+        lab.presets().iter().filter(|preset| preset.is_reproduced).map(|preset| preset.name.as_str()).collect()
     } else {
         args.preset.iter().map(String::as_str).collect()
     };
