@@ -161,6 +161,8 @@ pub struct Exhibit {
     preset: bool,
     /// The exhibit that it stands behind.
     behind: Option<String>,
+    /// Whether nobody misses it where there are no runs.
+    optional: bool,
     /// The file of the experiment, where its name is not enough to find it.
     file: Option<String>,
     show: Box<Show>,
@@ -205,6 +207,7 @@ impl Exhibit {
             experiment,
             preset: false,
             behind: None,
+            optional: false,
             file: None,
             show: Box::new(show),
         }
@@ -220,6 +223,17 @@ impl Exhibit {
     #[must_use]
     pub fn standing_behind(self, other: &str) -> Self {
         Self { behind: Some(other.to_owned()), ..self }
+    }
+
+    /// Not missed where there are no runs.
+    #[must_use]
+    pub fn optional(self) -> Self {
+        Self { optional: true, ..self }
+    }
+
+    /// Whether a report without it has a gap.
+    pub(crate) fn is_missed(&self) -> bool {
+        !self.optional
     }
 
     /// Of the experiment in a file.
@@ -301,7 +315,7 @@ pub fn paper_exhibits() -> Vec<Exhibit> {
         Exhibit::table("sizes", "Sizes", "sizes", tables::sizes),
         Exhibit::table("variants", "Variants", "variants", tables::variants),
         Exhibit::table("stream", "Stream", "stream", tables::stream),
-        Exhibit::figure("methods", "Methods", "methods", figures::beyond),
+        Exhibit::figure("methods-compared", "Methods compared", "methods", figures::beyond).optional(),
     ];
     all.into_iter().map(Exhibit::of_preset).collect()
 }

@@ -351,7 +351,13 @@ impl Page<'_> {
 
     /// What has nothing to show, in one line.
     fn not_run(&self) -> String {
-        let gaps = || self.own.iter().chain(&self.exhibits).filter(|(_, shown)| shown.is_none()).map(|(of, _)| *of);
+        let gaps = || {
+            self.own
+                .iter()
+                .chain(&self.exhibits)
+                .filter(|(of, shown)| shown.is_none() && of.is_missed())
+                .map(|(of, _)| *of)
+        };
         let has_runs = |exhibit: &&Exhibit| {
             let mut own = self.store.experiments().filter(|record| exhibit.claims(record));
             own.any(|record| !self.store.runs(record).is_empty())

@@ -100,7 +100,8 @@ pub fn write_report(runs: &Path, out: &Path, exhibits: &[Exhibit], made: &Made) 
     };
     let path = out.join("report.html");
     write(&path, page.html()?.as_bytes())?;
-    let gaps = all().filter(|(_, shown)| shown.is_none()).map(|(exhibit, _)| exhibit.name().to_owned()).collect();
+    let missing = all().filter(|(exhibit, shown)| shown.is_none() && exhibit.is_missed());
+    let gaps = missing.map(|(exhibit, _)| exhibit.name().to_owned()).collect();
     Ok(Report { page: path, runs: store.finished(), findings, gaps, problems: store.problems })
 }
 

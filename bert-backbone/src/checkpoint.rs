@@ -22,6 +22,9 @@ pub struct Checkpoint {
     used: BTreeSet<String>,
 }
 
+/// Tensors under the names that they have in their file.
+type Found = Vec<(String, Stored)>;
+
 struct Stored {
     shape: Vec<usize>,
     format: Format,
@@ -144,7 +147,7 @@ impl Checkpoint {
         Self::new(path, found, None)
     }
 
-    fn new(path: PathBuf, found: Vec<(String, Stored)>, file: Option<Mmap>) -> Result<Self, CheckpointError> {
+    fn new(path: PathBuf, found: Found, file: Option<Mmap>) -> Result<Self, CheckpointError> {
         let mut tensors = BTreeMap::new();
         for (name, stored) in found {
             let Some(name) = canonical(&name) else { continue };
@@ -243,7 +246,7 @@ impl Checkpoint {
 }
 
 /// The tensors of a safetensors file, and the file.
-fn mapped(path: &Path) -> Result<(Vec<(String, Stored)>, Option<Mmap>), CheckpointError> {
+fn mapped(path: &Path) -> Result<(Found, Option<Mmap>), CheckpointError> {
     let io_error = |reason| CheckpointError::Io { path: path.to_owned(), reason };
     let damaged = |reason: String| CheckpointError::Damaged { path: path.to_owned(), reason };
     let opened = fs::File::open(path).map_err(io_error)?;
@@ -268,7 +271,7 @@ fn mapped(path: &Path) -> Result<(Vec<(String, Stored)>, Option<Mmap>), Checkpoi
 }
 
 /// The tensors of a PyTorch file.
-fn pickled(path: &Path) -> Result<Vec<(String, Stored)>, CheckpointError> {
+fn pickled(path: &Path) -> Result<Found, CheckpointError> {
     let reader = PytorchReader::new(path)
         .map_err(|e| CheckpointError::Damaged { path: path.to_owned(), reason: e.to_string() })?;
     let mut found = Vec::new();

@@ -362,7 +362,7 @@ fn what_cannot_be_run_is_explained(#[case] options: &[&str], #[case] message: &s
 #[test]
 fn every_preset_has_runs_at_every_scale() {
     let (lab, network) = (Lab::paper(), BertConfig::new(768, 12, 12));
-    for Preset { name, text } in lab.presets() {
+    for Preset { name, text, .. } in lab.presets() {
         assert!(text.lines().count() <= 72, "{name} is short");
         for scale in Scale::ALL {
             // Suites depend on the data that is there: a task of each stands for them.
@@ -412,7 +412,7 @@ fn every_preset_has_runs_at_every_scale() {
 #[test]
 fn the_wide_scale_holds_every_run_of_the_desk() {
     let (lab, network) = (Lab::paper(), BertConfig::new(384, 12, 12));
-    for Preset { name, text } in lab.presets() {
+    for Preset { name, text, .. } in lab.presets() {
         let task = json!(if text.contains("\"additional\"") { "sms-spam" } else { "rte" });
         let task = Map::from_iter([("task".to_owned(), task)]);
         let above: Vec<&Map<_, _>> =

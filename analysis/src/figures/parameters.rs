@@ -113,7 +113,9 @@ fn panels(runs: &[&Run], title: &str, about: &str, measure: Measure, below: X) -
             if !keys.contains(&key) {
                 keys.push(key);
             }
-            let dot = Dot::of_point(below.of(&point), &name, &point, measure).labelled(size(method));
+            // Methods take nearly the same time: their labels would lie upon each other.
+            let label = if below == X::Parameters { size(method) } else { String::new() };
+            let dot = Dot::of_point(below.of(&point), &name, &point, measure).labelled(label);
             families.entry((order(&method.name), family)).or_default().push(dot);
         }
         let series = families.into_iter().map(|((_, family), dots)| Series::new(&family, looks[&family].clone(), dots));

@@ -13,8 +13,7 @@ use serde_json::{Map, Value, json};
 pub const BACKBONE: usize = 110_000_000;
 
 /// Experiments that are presets; others are a user's own.
-const PRESETS: [&str; 13] = [
-    "methods",
+const PRESETS: [&str; 12] = [
     "table1",
     "table2",
     "baseline",
