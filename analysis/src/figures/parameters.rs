@@ -58,7 +58,7 @@ pub(crate) fn beyond(store: &Store) -> Option<Figure> {
          mean over seeds. {SELECTED}"
     );
     let (runs, title) = (store.preset_runs("methods"), "Methods beside the paper's");
-    let parameters = by_task(&runs, title, &about, Measure::Own)?;
+    let parameters = panels(&runs, title, &about, Measure::Own, X::AllParameters)?;
     let times = panels(&runs, title, &about, Measure::Own, X::Seconds)?;
     let pairs = parameters.panels.into_iter().zip(times.panels).flat_map(|(parameters, time)| [parameters, time]);
     Some(Figure { panels: pairs.collect(), ..times })
@@ -67,7 +67,10 @@ pub(crate) fn beyond(store: &Store) -> Option<Figure> {
 /// What a figure has below.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum X {
+    /// Of a few methods, whose sizes are labelled.
     Parameters,
+    /// Of so many methods that labels would lie upon each other.
+    AllParameters,
     Seconds,
 }
 
@@ -75,14 +78,14 @@ impl X {
     fn of(self, point: &Point<'_>) -> f64 {
         let seconds = || point.seeds.iter().map(|run| run.measured.training_seconds).sum::<f64>();
         match self {
-            X::Parameters => point.trained() as f64,
+            X::Parameters | X::AllParameters => point.trained() as f64,
             X::Seconds => seconds() / point.seeds.len().max(1) as f64,
         }
     }
 
     fn axis(self) -> AxisSpec {
         match self {
-            X::Parameters => AxisSpec::parameters(),
+            X::Parameters | X::AllParameters => AxisSpec::parameters(),
             X::Seconds => AxisSpec {
                 label: "seconds of training".to_owned(),
                 log: false,
@@ -113,12 +116,13 @@ fn panels(runs: &[&Run], title: &str, about: &str, measure: Measure, below: X) -
             if !keys.contains(&key) {
                 keys.push(key);
             }
-            // Methods take nearly the same time: their labels would lie upon each other.
             let label = if below == X::Parameters { size(method) } else { String::new() };
             let dot = Dot::of_point(below.of(&point), &name, &point, measure).labelled(label);
             families.entry((order(&method.name), family)).or_default().push(dot);
         }
-        let series = families.into_iter().map(|((_, family), dots)| Series::new(&family, looks[&family].clone(), dots));
+        // A line over times would say nothing.
+        let look = |family: &str| Look { joined: looks[family].joined && below != X::Seconds, ..looks[family].clone() };
+        let series = families.into_iter().map(|((_, family), dots)| Series::new(&family, look(&family), dots));
         let metric = if measure == Measure::Own { metric_of(runs, task) } else { shown_metric_of(runs, task) };
         let (x, y) = (below.axis(), AxisSpec::score(&metric));
         panels.push(Panel::Plot(Plot { title: task_title(task), x, y, level: None, series: series.collect() }));
