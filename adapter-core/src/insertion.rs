@@ -45,12 +45,20 @@ pub trait Insertion: Module + ModuleDisplay {
         None
     }
 
+    /// The projection with other weights, if that is how it changes it: a network may then compute it as fast as its own.
+    fn reweighted(&self, _projection: Projection, _linear: &Linear) -> Option<Linear> {
+        None
+    }
+
     /// What takes the place of `linear.forward(x)`: add to it, scale it, or compute something else altogether.
     ///
     /// # Shapes
     /// - `x`: `[rows, the projection's input]`
     /// - result: `[rows, the projection's output]`
     fn project(&self, projection: Projection, linear: &Linear, x: Tensor<2>, at: &At<'_>) -> Tensor<2> {
+        if let Some(reweighted) = self.reweighted(projection, linear) {
+            return reweighted.forward(x);
+        }
         match self.adds(projection, x.clone(), at) {
             Some(added) => linear.forward(x) + added,
             None => linear.forward(x),
@@ -201,6 +209,10 @@ impl<I: Insertion> Insertion for Option<I> {
 
     fn changes(&self, projection: Projection) -> bool {
         self.as_ref().is_some_and(|insertion| insertion.changes(projection))
+    }
+
+    fn reweighted(&self, projection: Projection, linear: &Linear) -> Option<Linear> {
+        self.as_ref().and_then(|insertion| insertion.reweighted(projection, linear))
     }
 
     fn adds(&self, projection: Projection, x: Tensor<2>, at: &At<'_>) -> Option<Tensor<2>> {

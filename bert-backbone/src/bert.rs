@@ -2,6 +2,8 @@
 
 #![allow(non_snake_case)] // `LayerNorm`, as in checkpoints
 
+use std::borrow::Cow;
+
 use adapter_core::{
     Activation, At, DropoutMask, DropoutSite, Init, Insertion, NetworkShape, NoInsertion, Place, Projection, Site,
     in_f32,
@@ -244,9 +246,11 @@ impl<I: Insertion> Layer<I> {
         let (wide, narrow) = (&self.intermediate.dense, &self.output.dense);
         let activation = self.intermediate.activation;
         let dropout = self.output.mask(at);
-        let plain = !self.output.changes(&[Projection::Intermediate, Projection::Output]);
-        if plain && kernels::is_fast(&x) && kernels::knows(activation) {
-            return kernels::feed_forward(x, wide, activation, narrow, rows, dropout);
+        if kernels::is_fast(&x) && kernels::knows(activation) {
+            let own = |projection, linear| self.output.as_linear(projection, linear);
+            if let (Some(wide), Some(narrow)) = (own(Projection::Intermediate, wide), own(Projection::Output, narrow)) {
+                return kernels::feed_forward(x, &wide, activation, &narrow, rows, dropout);
+            }
         }
         let inner = activation.forward(self.output.project(Projection::Intermediate, wide, x, at));
         rows.dropout(self.output.project(Projection::Output, narrow, inner, at), dropout)
@@ -280,32 +284,29 @@ impl<I: Insertion> Attention<I> {
     /// - `hidden`: `[tokens, hidden]`
     /// - result: `[rows, hidden]`
     pub(crate) fn forward(&self, hidden: Tensor<2>, rows: Rows, batch: &PackedBatch, at: &At<'_>) -> Tensor<2> {
-        let fast = kernels::is_fast(&hidden) && !self.output.changes(&[Projection::AttentionOutput]);
-        let Some(added) = fast.then(|| self.added(&hidden, &rows, batch, at)).flatten() else {
-            return self.composed(hidden, rows, batch, at);
-        };
-        let SelfAttention { query, key, value, heads, .. } = &self.self_;
-        let dropout = [self.self_.mask(at), self.output.mask(at)];
-        kernels::attention(hidden, [query, key, value, &self.output.dense], added, *heads, batch, &rows, dropout)
+        let fast = kernels::is_fast(&hidden).then(|| self.fast(&hidden, &rows, batch, at)).flatten();
+        fast.unwrap_or_else(|| self.composed(hidden, rows, batch, at))
     }
 
-    /// What the insertion adds to queries, keys and values; `None` if it changes one of them in another way.
-    fn added(
-        &self,
-        hidden: &Tensor<2>,
-        rows: &Rows,
-        batch: &PackedBatch,
-        at: &At<'_>,
-    ) -> Option<[Option<Tensor<2>>; 3]> {
-        let mut all = [const { None }; 3];
-        for (added, projection) in all.iter_mut().zip([Projection::Query, Projection::Key, Projection::Value]) {
-            if self.output.insertion.changes(projection) {
+    /// The same in one operation; `None` if the insertion changes a projection in a way that has no place there.
+    fn fast(&self, hidden: &Tensor<2>, rows: &Rows, batch: &PackedBatch, at: &At<'_>) -> Option<Tensor<2>> {
+        let SelfAttention { query, key, value, heads, .. } = &self.self_;
+        let mut added = [const { None }; 3];
+        let asking = [(Projection::Query, query), (Projection::Key, key), (Projection::Value, value)];
+        let mut linears = asking.map(|(projection, linear)| self.output.as_linear(projection, linear));
+        for ((projection, linear), (own, added)) in asking.into_iter().zip(linears.iter_mut().zip(&mut added)) {
+            if own.is_none() {
                 let first_only = projection == Projection::Query && matches!(rows, Rows::First(_));
                 let x = if first_only { batch.first_tokens(hidden.clone()) } else { hidden.clone() };
                 *added = Some(self.output.insertion.adds(projection, x, at)?);
+                *own = Some(Cow::Borrowed(linear));
             }
         }
-        Some(all)
+        let [Some(query), Some(key), Some(value)] = &linears else { return None };
+        let output = self.output.as_linear(Projection::AttentionOutput, &self.output.dense)?;
+        let dropout = [self.self_.mask(at), self.output.mask(at)];
+        let projections = [&**query, &**key, &**value, &*output];
+        Some(kernels::attention(hidden.clone(), projections, added, *heads, batch, rows, dropout))
     }
 
     /// The same, on any device and with any change to the projections.
@@ -423,9 +424,12 @@ impl<I: Insertion> SubLayerOutput<I> {
         in_f32(x, |x| self.LayerNorm.forward(x))
     }
 
-    /// Whether the insertion changes one of these projections.
-    fn changes(&self, projections: &[Projection]) -> bool {
-        projections.iter().any(|&projection| self.insertion.changes(projection))
+    /// A projection of the sub-layer as a linear layer; `None` if the insertion makes something else of it.
+    fn as_linear<'a>(&self, projection: Projection, linear: &'a Linear) -> Option<Cow<'a, Linear>> {
+        match self.insertion.changes(projection) {
+            true => self.insertion.reweighted(projection, linear).map(Cow::Owned),
+            false => Some(Cow::Borrowed(linear)),
+        }
     }
 
     /// A projection of the sub-layer, as the insertion changes it.

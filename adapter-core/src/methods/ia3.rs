@@ -1,7 +1,7 @@
 //! Rescaled activations (Liu et al. 2022).
 
 use burn::{
-    module::{Module, Param},
+    module::{Module, Param, ParamId},
     nn::Linear,
     tensor::{Device, Tensor},
 };
@@ -131,12 +131,16 @@ impl Insertion for Rescaled {
         self.of(projection).is_some()
     }
 
-    fn project(&self, projection: Projection, linear: &Linear, x: Tensor<2>, _: &At<'_>) -> Tensor<2> {
-        match (self.of(projection), self.layout.rescales(projection)) {
-            (Some(factors), Some(End::Input)) => linear.forward(x * factors.val().unsqueeze()),
-            (Some(factors), _) => linear.forward(x) * factors.val().unsqueeze(),
-            (None, _) => linear.forward(x),
-        }
+    /// A factor of an input is one of a row of the weights, a factor of an output one of a column and of the bias.
+    fn reweighted(&self, projection: Projection, linear: &Linear) -> Option<Linear> {
+        let (factors, end) = (self.of(projection)?.val(), self.layout.rescales(projection)?);
+        let (weight, bias) = (linear.weight.val(), linear.bias.as_ref().map(Param::val));
+        let (weight, bias) = match end {
+            End::Input => (weight * factors.unsqueeze_dim(1), bias),
+            End::Output => (weight * factors.clone().unsqueeze(), bias.map(|bias| bias * factors)),
+        };
+        let weight = Param::initialized(ParamId::new(), weight);
+        Some(Linear { weight, bias: bias.map(|bias| Param::initialized(ParamId::new(), bias)) })
     }
 
     fn is_row_wise(&self) -> bool {
