@@ -152,7 +152,7 @@ fn word_vectors_of_a_file_can_be_chosen() {
 #[case(&["--task", "syn-topic", "--samples", "3000,2000"], "give rising positive numbers")]
 #[case(&["--task", "syn-topic", "--samples", "many"], "give a number, or random")]
 #[case(&["--task", "syn-topic", "--trials", "0"], "trials 0")]
-#[case(&["--task", "syn-topic", "--limit", "0"], "limit 0")]
+#[case(&["--task", "syn-topic", "--limit", "0"], "a number from 1 on, or none, is needed")]
 #[case(&["--task", "syn-topic", "--embeddings", "random-50.txt"], "two embeddings are called random-50")]
 #[case(&["--task", "syn-topic", "--dtype", "bf16"], "one device, in f32")]
 #[case(&["--task", "file:x.csv", "--text-column", "review"], "x.csv: No such file")]
@@ -167,7 +167,8 @@ fn a_wrong_search_is_answered_with_what_to_do(#[case] arguments: &[&str], #[case
 #[test]
 fn the_space_is_printed_and_the_preset_fills_table_2() {
     let place = tempfile::tempdir().unwrap();
-    let space = json(place.path(), &["baseline", "--explain", "--embeddings", "x.txt", "--backbone", "nano"]);
+    let options = ["--embeddings", "x.txt", "--backbone", "nano", "--limit", "none", "--limit-validation", "7"];
+    let space = json(place.path(), &[&["baseline", "--explain"], &options[..]].concat());
     let keys: Vec<&str> = space.as_array().unwrap().iter().map(|row| row["key"].as_str().unwrap()).collect();
     assert_eq!((keys.len(), keys.first(), keys.last()), (23, Some(&"towers"), Some(&"samples")));
     assert!(space.to_string().contains("x, nano, random-50, random-128, random-512"));

@@ -54,11 +54,11 @@ pub struct BaselineArgs {
     #[arg(long, default_value_t = 3, value_name = "N")]
     seeds: u64,
     /// Training examples that are kept
-    #[arg(long, value_name = "N")]
-    limit: Option<usize>,
+    #[arg(long, value_name = "N|none", value_parser = limit)]
+    limit: Option<Limit>,
     /// Validation examples that are kept
-    #[arg(long, value_name = "N")]
-    limit_validation: Option<usize>,
+    #[arg(long, value_name = "N|none", value_parser = limit)]
+    limit_validation: Option<Limit>,
     /// Folder of the runs: finished ones are not run again
     #[arg(long, default_value = "runs", value_name = "DIR")]
     runs: PathBuf,
@@ -75,6 +75,18 @@ pub struct BaselineArgs {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+}
+
+/// A number of examples, or all of them.
+#[derive(Clone, Copy, Debug)]
+struct Limit(Option<usize>);
+
+fn limit(text: &str) -> Result<Limit, &'static str> {
+    match text.parse() {
+        _ if text == "none" => Ok(Limit(None)),
+        Ok(examples) if examples > 0 => Ok(Limit(Some(examples))),
+        _ => Err("a number from 1 on, or none, is needed"),
+    }
 }
 
 /// What was found.
@@ -141,9 +153,9 @@ fn options(args: &BaselineArgs, session: &Session<'_>) -> Result<SearchOptions> 
         seeds: args.seeds,
         embeddings: args.embeddings.iter().filter(|file| file.as_os_str() != "none").cloned().collect(),
         backbone: args.backbone.clone(),
-        limit: args.limit,
+        limit: args.limit.and_then(|limit| limit.0),
         limit_seed: 0,
-        limit_validation: args.limit_validation,
+        limit_validation: args.limit_validation.and_then(|limit| limit.0),
         fixed,
     };
     options.check()?;
