@@ -33,7 +33,7 @@ pub struct ListRunsArgs {
     /// The largest first
     #[arg(long)]
     reverse: bool,
-    /// Show so many at most
+    /// Show so many at most [default: 1000 in a table, all with --json and --csv]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// Print one JSON document
@@ -46,6 +46,9 @@ pub struct ListRunsArgs {
 
 /// What is not of the configuration.
 const OWN: [&str; 8] = ["id", "state", "method", "metric", "validation", "test", "trained", "seconds"];
+
+/// Rows of a table that somebody may read.
+const ROWS: usize = 1000;
 
 /// Columns of a table for what differs between runs.
 const COLUMNS: usize = 5;
@@ -75,10 +78,9 @@ pub fn run(args: &ListRunsArgs) -> Result<()> {
     if args.reverse {
         runs.reverse();
     }
-    if let Some(limit) = args.limit {
-        // Of very many runs, giving their memory back would take longer than all the rest.
-        std::mem::forget(runs.split_off(limit.min(runs.len())));
-    }
+    let limit = args.limit.unwrap_or(if args.json || args.csv { usize::MAX } else { ROWS });
+    // Of very many runs, giving their memory back would take longer than all the rest.
+    std::mem::forget(runs.split_off(limit.min(runs.len())));
     if args.csv {
         return print_text(csv(&runs).as_bytes());
     }
