@@ -333,7 +333,7 @@ fn layer_norms_are_refused_or_written_beside_the_rest() {
 #[case(Lora::default().info(), Format::Peft, "cls", "head = pooler")]
 #[case(Lora { targets: vec![Projection::AttentionOutput], ..Lora::default() }.info(), Format::Adapterhub, "cls", "attention's output")]
 #[case(Lora { targets: vec![Projection::Output], ..Lora::default() }.info(), Format::Peft, "pooler", "attention-output")]
-#[case(Lora { top_layers: 1, ..Lora::default() }.info(), Format::Adapterhub, "cls", "have no place there")]
+#[case(Lora { top_layers: 1, ..Lora::default() }.info(), Format::Adapterhub, "cls", "has no place for")]
 #[case(Ia3::default().info(), Format::Peft, "pooler", "AdapterHub's layout")]
 #[case(FullFineTuning {}.info(), Format::Adapterhub, "cls", "`merge`")]
 fn what_a_library_has_no_place_for_is_refused(

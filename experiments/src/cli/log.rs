@@ -1,4 +1,4 @@
-//! What is said on standard error: how much of it, and in which form. Results go to standard output.
+//! Messages on standard error: how many of them, and in which format. Results go to standard output.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -17,21 +17,21 @@ use crate::run::unix_time;
 /// How much is said, and in which form.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct LogArgs {
-    /// Say more on standard error: every evaluation of a run
+    /// Say more on standard error: every evaluation of the runs of this process
     #[arg(short, long, global = true, conflicts_with = "quiet", help_heading = HEADING)]
     verbose: bool,
-    /// Say nothing on standard error but what went wrong
+    /// Say nothing on standard error but errors and failed runs
     #[arg(short, long, global = true, help_heading = HEADING)]
     quiet: bool,
-    /// The form of what is said there
-    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, value_name = "FORM", help_heading = HEADING)]
+    /// Format of the messages on standard error
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT", help_heading = HEADING)]
     log_format: LogFormat,
-    /// Whether it has colours; `auto`: on a terminal, unless NO_COLOR is set
+    /// When messages have colours; `auto`: on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN", help_heading = HEADING)]
     color: Colour,
 }
 
-const HEADING: &str = "What is said";
+const HEADING: &str = "Messages";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LogFormat {

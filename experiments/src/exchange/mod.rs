@@ -80,7 +80,7 @@ pub fn export(file: &TaskFile, backbone: &Backbone, options: &ExportOptions, fol
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     ensure!(
         !options.name.is_empty() && options.name.chars().all(plain),
-        "--name {}: letters, digits, - and _ are fit",
+        "--name {}: use letters, digits, - and _",
         options.name
     );
     let mut written = match options.format {
@@ -92,7 +92,7 @@ pub fn export(file: &TaskFile, backbone: &Backbone, options: &ExportOptions, fol
     let others: Vec<&str> = rest.iter().filter(|name| !is_norm(name)).map(|name| name.as_str()).collect();
     ensure!(
         others.is_empty(),
-        "{} tensors have no place there, such as {}; `merge` writes a whole model",
+        "this format has no place for {} of the trained tensors, such as {}; `merge` writes a whole model",
         others.len(),
         others[0]
     );

@@ -12,7 +12,7 @@ use crate::{
     train::Watch,
 };
 
-/// Send finished runs to the MLflow server of MLFLOW_TRACKING_URI, as far as it does not have them
+/// Send the finished runs that the MLflow server of MLFLOW_TRACKING_URI does not have yet
 ///
 /// For runs that were trained without --track mlflow, or while the server was down. MLFLOW_EXPERIMENT_NAME names the experiment
 /// [default: adapter-lab]; MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, open a closed server.
