@@ -51,8 +51,8 @@ pub use init::Init;
 pub use insertion::{At, Bottleneck, Insertion, NoInsertion, Projection};
 pub use method::{Key, Method, MethodError, MethodInfo};
 pub use methods::{
-    Also, BiasOnly, FullFineTuning, HeadOnly, Ia3, Ia3Layout, LayerNormOnly, Lora, LowRank, LowRankUpdates,
-    ParallelAdapters, Pfeiffer, Rescaled, TopLayers,
+    Also, BiasOnly, Features, FullFineTuning, HeadOnly, Ia3, Ia3Layout, LayerNormOnly, Lora, LowRank, LowRankUpdates,
+    ParallelAdapters, Pfeiffer, Pool, Rescaled, TopLayers,
 };
 pub use mix::mix;
 pub use place::{LayerSpan, LayerSpanError, Place, Site};

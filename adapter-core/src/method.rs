@@ -82,6 +82,11 @@ pub trait Method:
         role.inserted
     }
 
+    /// Keys of a run that follow from its configuration, such as the head that it needs. A run that says otherwise is refused.
+    fn run_keys(&self) -> Map<String, Value> {
+        Map::new()
+    }
+
     /// What the trained tensors of the backbone are called in a count of parameters.
     fn group(&self) -> &'static str {
         "backbone"

@@ -2,6 +2,7 @@
 
 mod also;
 mod bias;
+mod features;
 mod full;
 mod head;
 mod ia3;
@@ -12,6 +13,7 @@ mod top_layers;
 
 pub use also::Also;
 pub use bias::BiasOnly;
+pub use features::{Features, Pool};
 pub use full::FullFineTuning;
 pub use head::HeadOnly;
 pub use ia3::{Ia3, Ia3Layout, Rescaled};

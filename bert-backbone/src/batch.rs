@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use adapter_core::DropoutKey;
-use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+use burn::tensor::{Bool, Device, FloatDType, Int, Tensor, TensorData};
 
 use crate::{BertConfig, Encoded};
 
@@ -163,6 +163,21 @@ impl PackedBatch {
         let first: Vec<i32> = self.boundaries[..self.sequences()].iter().map(|&row| row as i32).collect();
         let device = hidden.device();
         hidden.select(0, ints(first, &device))
+    }
+
+    /// The mean of the rows of each sequence, in f32.
+    ///
+    /// # Shapes
+    /// - `hidden`: `[tokens, d]`
+    /// - result: `[sequences, d]`
+    pub fn means(&self, hidden: Tensor<2>) -> Tensor<2> {
+        let mut shares = vec![0.0f32; self.sequences() * self.tokens()];
+        for (row, ends) in shares.chunks_mut(self.tokens()).zip(self.boundaries.windows(2)) {
+            row[ends[0]..ends[1]].fill(1.0 / (ends[1] - ends[0]) as f32);
+        }
+        let shares = TensorData::new(shares, [self.sequences(), self.tokens()]);
+        let shares = Tensor::<2>::from_data(shares, &hidden.device());
+        shares.matmul(hidden.cast(FloatDType::F32))
     }
 
     /// Lays packed rows out by sequence.

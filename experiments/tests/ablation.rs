@@ -8,7 +8,7 @@ use rstest::rstest;
 use serde_json::json;
 use tasks::{Dataset, EvaluationSet, Example, Head, HeadInput, Target, TokenCache};
 
-fn setting(layers: usize) -> (Backbone, Box<dyn AnyModel>, EvaluationSet) {
+fn setting(layers: usize, head: HeadInput) -> (Backbone, Box<dyn AnyModel>, EvaluationSet) {
     let (folder, device) = (tempfile::tempdir().unwrap(), Device::flex());
     let tiny = RandomCheckpoint::tiny();
     let config = BertConfig { num_hidden_layers: layers, ..tiny.config.clone() };
@@ -16,7 +16,7 @@ fn setting(layers: usize) -> (Backbone, Box<dyn AnyModel>, EvaluationSet) {
     let backbone = Backbone::load(folder.path(), &device).unwrap();
     let config = json!({"adapter_size": 8, "init_std": 0.5}).as_object().unwrap().clone();
     let method = Lab::paper().configure(&MethodInfo { name: "adapters".to_owned(), config }).unwrap();
-    let head = Head::new(32, 3, HeadInput::Cls, Init::new(2), &device);
+    let head = Head::new(&backbone.config.shape(), 3, head, Init::new(2), &device);
     let model = method.build(backbone.bert.clone(), head, Init::new(2), &device).unwrap();
     let words = ["the", "cat", "dog", "sat", "on", "mat", "is", "not", "good", "bad", "who", "why"];
     let example = |i: usize| {
@@ -30,11 +30,17 @@ fn setting(layers: usize) -> (Backbone, Box<dyn AnyModel>, EvaluationSet) {
 }
 
 #[rstest]
-#[case(3, 13)]
-#[case(6, 62)]
-#[case(12, 376)]
-fn shared_prefixes_equal_the_plain_loop_in_fewer_passes(#[case] layers: usize, #[case] passes: usize) {
-    let (backbone, model, set) = setting(layers);
+#[case(3, 13, HeadInput::Cls)]
+#[case(6, 62, HeadInput::Cls)]
+#[case(12, 376, HeadInput::Cls)]
+#[case(3, 13, HeadInput::Mean)]
+#[case::nothing_shared(3, 21, HeadInput::Layers)]
+fn shared_prefixes_equal_the_plain_loop_in_fewer_passes(
+    #[case] layers: usize,
+    #[case] passes: usize,
+    #[case] head: HeadInput,
+) {
+    let (backbone, model, set) = setting(layers, head);
     let how = Inference { network: &backbone.config, batch_size: 16, device: &Device::flex() };
     let ablation = model.ablate(&set, how).unwrap();
     assert_eq!(ablation.whole, model.evaluate(&set, how).unwrap());

@@ -150,7 +150,7 @@ fn saved(task: &str, kind: TaskKind, labels: &[&str]) -> (TempDir, String, Strin
     let adapter = AdapterConfig { init_std: 0.3, ..AdapterConfig::new(4) };
     let head = if kind == TaskKind::Span { HeadInput::Tokens } else { HeadInput::Cls };
     let outputs = if kind == TaskKind::Span { 2 } else { labels.len().max(1) };
-    let module = Head::new(32, outputs, head, init, &device);
+    let module = Head::new(&backbone.config.shape(), outputs, head, init, &device);
     let model = TaskModel::tuned(&adapter, backbone.bert.clone(), module, init, &device).unwrap();
     let info = TaskInfo {
         task: task.to_owned(),

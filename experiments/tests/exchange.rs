@@ -11,8 +11,8 @@ use std::{
 };
 
 use adapter_core::{
-    AdapterConfig, BiasOnly, FullFineTuning, Ia3, Ia3Layout, Init, LayerNormOnly, Lora, Method, MethodInfo,
-    ParallelAdapters, Pfeiffer, Projection, Scaling, TaskFile, TaskInfo, TensorInfo, Tensors, TopLayers,
+    AdapterConfig, BiasOnly, Features, FullFineTuning, Ia3, Ia3Layout, Init, LayerNormOnly, Lora, Method, MethodInfo,
+    ParallelAdapters, Pfeiffer, Pool, Projection, Scaling, TaskFile, TaskInfo, TensorInfo, Tensors, TopLayers,
 };
 use bert_backbone::{Backbone, RandomCheckpoint};
 use burn::tensor::Device;
@@ -118,8 +118,8 @@ impl Here {
             backbone: self.backbone.id(),
             origin: Default::default(),
         };
-        let (hidden, init) = (self.backbone.config.hidden_size, Init::new(0));
-        let head = Head::new(hidden, 3, lab.heads.find(head).unwrap(), init, &device);
+        let init = Init::new(0);
+        let head = Head::new(&self.backbone.config.shape(), 3, lab.heads.find(head).unwrap(), init, &device);
         let method = lab.configure(&info.method).unwrap();
         let model = method.build(self.backbone.bert.clone(), head, init, &device).unwrap();
         let mut number = 0;
@@ -227,6 +227,78 @@ fn what_we_export_predicts_the_same_there() {
     assert_eq!(said.len(), logits.len());
     for (name, ours) in logits {
         assert_close(name, &ours, &said[name]);
+    }
+}
+
+/// Features have no file that travels: their twin is made of plain BERT and the head's tensors.
+const POOLS: [(&str, Pool, &str); 3] =
+    [("cls", Pool::Cls, "mlp"), ("mean", Pool::Mean, "mean-mlp"), ("mix", Pool::Mix, "mix-mlp")];
+
+#[test]
+#[ignore = "needs Python's adapters and peft: `.ci/exchange` installs them and runs this"]
+fn features_predict_the_same_there() {
+    let here = Here::new();
+    let folder = here.path("features");
+    fs::create_dir(&folder).unwrap();
+    let mut logits = BTreeMap::new();
+    for (name, pool, head) in POOLS {
+        let file = here.file(Features { pool }.info(), head);
+        file.write(&folder.join(format!("{name}.safetensors"))).unwrap();
+        logits.insert(name, here.logits(file));
+    }
+    let said = here.python("features", &folder);
+    if std::env::var_os("GOLDEN").is_some() {
+        fs::write(golden().join("features.json"), serde_json::to_string(&said).unwrap()).unwrap();
+    }
+    for (name, ours) in logits {
+        assert_close(name, &ours, &said[name]);
+    }
+}
+
+#[test]
+fn features_predict_what_python_said_once() {
+    let here = Here::tiny();
+    let said = fs::read_to_string(golden().join("features.json")).unwrap();
+    let said: BTreeMap<String, Vec<Vec<f32>>> = serde_json::from_str(&said).unwrap();
+    for (name, pool, head) in POOLS {
+        assert_close(name, &here.logits(here.file(Features { pool }.info(), head)), &said[name]);
+    }
+}
+
+/// Tensors as early versions of AdapterHub's library called them.
+#[rstest]
+#[case("task", true)]
+#[case("task", false)]
+#[case("lang", true)]
+fn old_names_are_understood(#[case] kind: &str, #[case] prefix: bool) {
+    let here = Here::tiny();
+    let file = here.file(AdapterConfig { layer_norm: false, ..AdapterConfig::new(5) }.info(), "cls");
+    let folder = here.path("theirs/old");
+    let options = ExportOptions { format: Format::Adapterhub, name: "own".to_owned(), layer_norms: false };
+    export(&file, &here.backbone, &options, &folder).unwrap();
+    let path = folder.join("adapter.safetensors");
+    let old = |name: &str| {
+        let name =
+            name.replace("attention.output.adapters", &format!("attention.output.attention_text_{kind}_adapters"));
+        let name = name.replace(".output.adapters", &format!(".output.layer_text_{kind}_adapters"));
+        if prefix { name } else { name.trim_start_matches("bert.").to_owned() }
+    };
+    let tensors = bert_backbone::Checkpoint::tensors_of(&path).unwrap();
+    let bytes: Vec<(String, Vec<usize>, Vec<u8>)> = tensors
+        .into_iter()
+        .map(|(name, (shape, values))| (old(&name), shape, values.iter().flat_map(|v| v.to_le_bytes()).collect()))
+        .collect();
+    assert!(bytes.iter().all(|(name, ..)| name.contains(&format!("_text_{kind}_adapters.own.adapter_"))));
+    let views = bytes.iter().map(|(name, shape, bytes)| {
+        (name, safetensors::tensor::TensorView::new(safetensors::Dtype::F32, shape.clone(), bytes).unwrap())
+    });
+    fs::write(&path, safetensors::serialize(views, None).unwrap()).unwrap();
+    // The library wrote no version then, and meant the tanh approximation by `gelu`; this adapter has another function.
+    let back = import(&folder, &here.backbone, &ImportOptions::default()).unwrap();
+    assert_eq!(back.tensors(), file.tensors());
+    if std::env::var_os("EXCHANGE_PYTHON").is_some() {
+        let said = here.python("load", &here.path("theirs"));
+        assert_close("old", &here.logits(back), &said["old"]);
     }
 }
 
@@ -545,16 +617,35 @@ fn training_is_pythons() {
             });
             trained.insert(name, run);
         }
+        let features = here.path(&format!("features-{steps}"));
+        fs::create_dir(&features).unwrap();
+        let mut of_features = BTreeMap::new();
+        for (name, ..) in POOLS {
+            let options = ["--tuning", "features", "--pool", name, "--epsilon", epsilon];
+            let run = here.train(&data, &format!("features-{name}-{steps}"), &options);
+            run.start.write(&features.join(format!("{name}.safetensors"))).unwrap();
+            of_features.insert(name, run);
+        }
+        let said = here.python_with("features", &features, &given);
+        for (name, run) in of_features {
+            let end = bert_backbone::Checkpoint::tensors_of(&features.join(format!("{name}.safetensors"))).unwrap();
+            assert_trained(&format!("features, {name}"), steps, &run, &said[name], &end);
+        }
         let said = here.python_with("train", &folder, &given);
         for (name, run) in trained {
-            let theirs: Vec<f64> = said[name].as_array().unwrap().iter().map(|loss| loss.as_f64().unwrap()).collect();
-            assert_eq!((run.losses.len(), theirs.len()), (steps, steps), "{name}");
-            let furthest = run.losses.iter().zip(&theirs).fold(0.0f64, |most, (a, b)| most.max((a - b).abs()));
-            assert!(furthest < 1e-3, "{name}: losses are {furthest} apart");
             let end = import(&folder.join(name), &here.backbone, &ImportOptions::default()).unwrap();
-            let apart = apart(run.end.tensors(), end.tensors());
-            println!("{name}, {steps} steps: losses {furthest:.1e} apart, tensors {apart:.1e}");
-            assert!(steps > 1 || apart < 1e-4, "{name}: tensors are {apart} apart after a step");
+            assert_trained(name, steps, &run, &said[name], end.tensors());
         }
     }
+}
+
+/// Losses at every step, and tensors after a single one, are Python's.
+fn assert_trained(name: &str, steps: usize, run: &TrainedHere, losses: &Value, end: &Tensors) {
+    let theirs: Vec<f64> = losses.as_array().unwrap().iter().map(|loss| loss.as_f64().unwrap()).collect();
+    assert_eq!((run.losses.len(), theirs.len()), (steps, steps), "{name}");
+    let furthest = run.losses.iter().zip(&theirs).fold(0.0f64, |most, (a, b)| most.max((a - b).abs()));
+    assert!(furthest < 1e-3, "{name}: losses are {furthest} apart");
+    let apart = apart(run.end.tensors(), end);
+    println!("{name}, {steps} steps: losses {furthest:.1e} apart, tensors {apart:.1e}");
+    assert!(steps > 1 || apart < 1e-4, "{name}: tensors are {apart} apart after a step");
 }

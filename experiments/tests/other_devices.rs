@@ -59,7 +59,7 @@ fn a_graphics_adapter_that_is_lost_in_the_middle_is_an_error_and_the_run_is_kept
     let (device, setup) = Device::wgpu_options().init_with_setup().unwrap();
     let (backbone, training) = (Backbone::load(folder.path(), &device).unwrap(), device.clone().autodiff());
     let (method, init) = (AdapterConfig::new(4), Init::new(0));
-    let head = Head::new(8, 2, HeadInput::Cls, init, &training);
+    let head = Head::new(&backbone.config.shape(), 2, HeadInput::Cls, init, &training);
     let model = TaskModel::tuned(&method, backbone.bert.clone().train(), head, init, &training).unwrap();
     let selection = method.select(&model);
     let model = selection.apply(model);

@@ -157,7 +157,7 @@ fn a_product_a_head_a_metric_an_optimiser_and_a_figure_of_ones_own_reach_runs_an
     let runs = result["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 2);
     for (run, rank) in runs.iter().zip([1, 4]) {
-        assert_eq!((&run["config"]["head"], &run["config"]["optimizer"]), (&json!("mean"), &json!("sgd")));
+        assert_eq!((&run["config"]["head"], &run["config"]["optimizer"]), (&json!("max"), &json!("sgd")));
         assert_eq!((&run["config"]["momentum"], &run["config"]["rank"]), (&json!(0.9), &json!(rank)));
         assert!(run["config"].get("beta1").is_none(), "keys of another optimiser decide nothing");
         assert_eq!(run["best"]["metric"], "balanced_accuracy");
@@ -204,7 +204,7 @@ fn a_product_a_head_a_metric_an_optimiser_and_a_figure_of_ones_own_reach_runs_an
         lab.error(&["train", "--task", "syn-topic", "--backbone", "nano", "--metric", "balanced"]).contains("balanced")
     );
     assert!(
-        lab.error(&["train", "--task", "syn-topic", "--backbone", "nano", "--head", "meen"])
-            .contains("did you mean `mean`?")
+        lab.error(&["train", "--task", "syn-topic", "--backbone", "nano", "--head", "maxx"])
+            .contains("did you mean `max`?")
     );
 }

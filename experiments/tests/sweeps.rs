@@ -250,6 +250,10 @@ fn the_log_of_a_run_that_was_killed_has_every_step_once() {
 #[case::top(&["--set", "tuning=top-k", "--set", "k=1"])]
 #[case::two(&["--set", "tuning=top-k", "--set", "k=2"])]
 #[case::head(&["--set", "tuning=head"])]
+#[case::mean(&["--set", "tuning=head", "--set", "head=mean"])]
+#[case::mix(&["--set", "tuning=head", "--set", "head=mix"])]
+#[case::pooler(&["--set", "tuning=head", "--set", "head=pooler"])]
+#[case::two_mean(&["--set", "tuning=top-k", "--set", "k=2", "--set", "head=mean-mlp"])]
 fn a_cached_prefix_trains_the_same_without_dropout(#[case] tuning: &[&str]) {
     let place = Place::new("task = \"file:task0.csv\"\nbatch_size = 8\nlr = 1e-2\nseed = 3");
     let losses = |cached: &str| -> Vec<f64> {
@@ -264,6 +268,27 @@ fn a_cached_prefix_trains_the_same_without_dropout(#[case] tuning: &[&str]) {
     let config = BertConfig { hidden_dropout_prob: 0.0, attention_probs_dropout_prob: 0.0, ..tiny.config.clone() };
     RandomCheckpoint { config, ..tiny }.write(&place.path("tiny"), &Device::flex()).unwrap();
     assert!(far(losses("cache_prefix=false"), losses("cache_prefix=true")) < 1e-5);
+}
+
+/// Features bring their head, are computed once, and are used like any other method.
+#[test]
+fn features_are_swept_by_how_a_text_is_described() {
+    let place = Place::new(
+        "task = \"file:task0.csv\"\ntuning = \"features\"\npool = [\"cls\", \"mean\", \"mix\"]\nbatch_size = 8\nepochs = 30\nlr = 1e-2\nseed = 3\nquick.epochs = 30",
+    );
+    let report = place.run(&["--runs", "runs"]);
+    let runs = report["runs"].as_array().unwrap();
+    let heads: Vec<&str> = runs.iter().map(|run| run["config"]["head"].as_str().unwrap()).collect();
+    assert_eq!(heads, ["mlp", "mean-mlp", "mix-mlp"]);
+    for run in runs {
+        assert_eq!(run["config"]["cache_prefix"], true);
+        let losses: Vec<f64> = run["epochs"].as_array().unwrap().iter().map(|e| e["loss"].as_f64().unwrap()).collect();
+        assert!(losses.last() < losses.first(), "it learns: {losses:?}");
+        let file = format!("runs/{}/v.safetensors", run["id"].as_str().unwrap());
+        let mut eval = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
+        eval.current_dir(place.path(".")).args(["eval", "--adapter", &file, "--json"]);
+        assert_eq!(answer(eval)["scores"], run["last"]["validation"], "without the cache, too");
+    }
 }
 
 #[test]
@@ -354,6 +379,13 @@ fn adapters_forget_nothing_and_full_fine_tuning_does() {
 #[case::not_finite(&["--set", "lr=nan"], "lr needs finite numbers")]
 #[case::all_too_high(&["--set", "tuning=top-k", "--set", "k=8,9"], "k 8: the backbone has 3 layers")]
 #[case::prefix(&["--set", "cache_prefix=true"], "cache_prefix: `adapters` trains from the bottom up")]
+#[case::mixed_prefix(
+    &["--set", "tuning=top-k", "--set", "k=1", "--set", "cache_prefix=true", "--set", "head=mix"],
+    "the head `mix` reads every layer, and some of them are trained"
+)]
+#[case::features(&["--set", "tuning=features", "--set", "pool=mean", "--set", "head=cls"], "`features` needs head = \"mean-mlp\"")]
+#[case::not_once(&["--set", "tuning=features", "--set", "cache_prefix=false"], "`features` needs cache_prefix = true")]
+#[case::no_pool(&["--set", "tuning=features", "--set", "pool=max"], "expected one of `cls`, `mean`, `mix`")]
 fn what_cannot_be_run_is_explained(#[case] options: &[&str], #[case] message: &str) {
     let output = Place::new(GRID).command(options).output().unwrap();
     assert!(!output.status.success() && errors(&output).contains(message), "{}", errors(&output));

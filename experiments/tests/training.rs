@@ -170,7 +170,7 @@ fn the_same_steps_give_the_same_bits_with_one_thread_and_with_two(#[case] tuning
         sequence: &impl Fn(u32) -> Encoded,
     ) -> String {
         let device = Device::flex().autodiff();
-        let head = Head::new(256, 2, HeadInput::Cls, Init::new(0), &device);
+        let head = Head::new(&backbone.config.shape(), 2, HeadInput::Cls, Init::new(0), &device);
         let model = TaskModel::tuned(method, backbone.bert.clone().train(), head, Init::new(0), &device).unwrap();
         let mut model = method.select(&model).apply(model);
         let setup = profile.setup(0);
@@ -210,7 +210,7 @@ fn only_what_is_trained_has_an_optimiser_state() {
     let backbone = backbone();
     let device = Device::flex().autodiff();
     let (method, init) = (AdapterConfig::new(4), Init::new(0));
-    let head = Head::new(32, 2, HeadInput::Cls, init, &device);
+    let head = Head::new(&backbone.config.shape(), 2, HeadInput::Cls, init, &device);
     let model = TaskModel::tuned(&method, backbone.bert.clone().train(), head, init, &device).unwrap();
     let selection = method.select(&model);
     let model = selection.apply(model);

@@ -10,7 +10,7 @@ use tasks::{Head, HeadInput, ModelError, TaskModel};
 fn show<M: Method>(method: &M) -> Result<(), ModelError> {
     let (device, init, config) = (Device::flex(), Init::new(0), BertConfig::new(768, 12, 12));
     let bert = Bert::random(&config, init, &device).expect("this is a BERT");
-    let head = Head::new(config.hidden_size, 2, HeadInput::Cls, init, &device);
+    let head = Head::new(&config.shape(), 2, HeadInput::Cls, init, &device);
     let count = ParamCount::of(&TaskModel::tuned(method, bert, head, init, &device)?, method);
     println!("{:<18}{:>12} trained, {:>7.3} %", method.label(), count.trained, count.percent());
     Ok(())

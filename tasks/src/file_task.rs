@@ -1,6 +1,9 @@
 //! A dataset of one's own: CSV, TSV, JSON or Parquet with named columns.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
 
 use crate::{
     Dataset, Example, Target, TaskKind,
@@ -66,8 +69,10 @@ impl FileTask {
         };
         let rows = labelled(self.read(&self.path)?);
         let labels = self.known_labels.clone().unwrap_or_else(|| self.labels(&rows));
+        self.check_labels(&labels, &rows)?;
+        let numbers: HashMap<&str, usize> = labels.iter().map(String::as_str).zip(0..).collect();
         let examples = |rows: Vec<Raw>, path: &Path| -> Result<Vec<Example>, DataError> {
-            rows.into_iter().map(|row| self.example(row, &labels, path)).collect()
+            rows.into_iter().map(|row| self.example(row, &labels, &numbers, path)).collect()
         };
         let validation = self.validation_file.as_ref().map(|path| examples(labelled(self.read(path)?), path));
         let test = self.test_file.as_ref().map(|path| examples(self.read(path)?, path));
@@ -95,6 +100,14 @@ impl FileTask {
             return Err(content_error(&self.path, None, problem));
         }
         let name = self.path.file_stem().unwrap_or_default().to_string_lossy();
+        let unlabelled_note = match unlabelled {
+            0 => None,
+            1 => Some("1 row without a label left out".to_owned()),
+            rows => Some(format!("{rows} rows without a label left out")),
+        };
+        let one_class = self.kind == TaskKind::Classification && labels.len() == 1;
+        let one_class_note =
+            one_class.then(|| format!("every row has the label `{}`: there is nothing to learn", labels[0]));
         Ok(Dataset {
             task: format!("file:{name}"),
             kind: self.kind,
@@ -103,11 +116,7 @@ impl FileTask {
             validation,
             test,
             extra: Vec::new(),
-            notes: match unlabelled {
-                0 => Vec::new(),
-                1 => vec!["1 row without a label left out".to_owned()],
-                rows => vec![format!("{rows} rows without a label left out")],
-            },
+            notes: unlabelled_note.into_iter().chain(one_class_note).collect(),
         })
     }
 
@@ -185,6 +194,24 @@ impl FileTask {
         labels
     }
 
+    /// Asks back where a column holds no classes but something of its own in nearly every row.
+    fn check_labels(&self, labels: &[String], rows: &[Raw]) -> Result<(), DataError> {
+        let (found, given) = (labels.len(), rows.len());
+        if self.kind == TaskKind::Classification
+            && self.known_labels.is_none()
+            && found >= 100
+            && 10 * found > 9 * given
+        {
+            let problem = format!(
+                "column `{}` has {found} different labels in {given} rows: is it the right column? Numbers to predict are \
+                 labels = score",
+                self.label_column
+            );
+            return Err(content_error(&self.path, None, problem));
+        }
+        Ok(())
+    }
+
     fn cell_labels(&self, cell: &str) -> Vec<String> {
         match self.kind {
             TaskKind::Classification => vec![cell.to_owned()],
@@ -206,10 +233,18 @@ impl FileTask {
         }
     }
 
-    fn example(&self, row: Raw, labels: &[String], path: &Path) -> Result<Example, DataError> {
+    fn example(
+        &self,
+        row: Raw,
+        labels: &[String],
+        numbers: &HashMap<&str, usize>,
+        path: &Path,
+    ) -> Result<Example, DataError> {
         let number = |label: &String| {
-            labels.iter().position(|known| known == label).ok_or_else(|| {
-                content_error(path, row.line, format!("label `{label}` is not one of {}", labels.join(", ")))
+            numbers.get(label.as_str()).copied().ok_or_else(|| {
+                let more = if labels.len() > SHOWN { ", …" } else { "" };
+                let known = labels[..labels.len().min(SHOWN)].join(", ");
+                content_error(path, row.line, format!("label `{label}` is not one of {known}{more}"))
             })
         };
         let target = |label: &String| match self.kind {
@@ -228,6 +263,9 @@ impl FileTask {
         Ok(Example { id: row.line.to_string(), text: row.text, pair: row.pair, target })
     }
 }
+
+/// Labels that an error names.
+const SHOWN: usize = 20;
 
 struct Raw {
     line: usize,

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use adapter_core::Init;
+use adapter_core::{Init, NetworkShape};
 use bert_backbone::PackedBatch;
 use burn::{
     module::{Module, Param},
@@ -22,19 +22,26 @@ pub enum HeadInput {
     Pooler,
     /// Every token of the last layer.
     Tokens,
+    /// The mean of the last layer's tokens.
+    Mean,
+    /// The means of the tokens of every layer, the embeddings included, one after the other. A head on them learns how to mix
+    /// them.
+    Layers,
 }
 
 impl HeadInput {
-    const ALL: [HeadInput; 3] = [HeadInput::Cls, HeadInput::Pooler, HeadInput::Tokens];
+    const ALL: [HeadInput; 5] =
+        [HeadInput::Cls, HeadInput::Pooler, HeadInput::Tokens, HeadInput::Mean, HeadInput::Layers];
+
+    /// Values of a row that a head is given.
+    pub(crate) fn width(self, network: &NetworkShape) -> usize {
+        if self == HeadInput::Layers { (network.layers + 1) * network.hidden } else { network.hidden }
+    }
 }
 
 impl fmt::Display for HeadInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            HeadInput::Cls => "cls",
-            HeadInput::Pooler => "pooler",
-            HeadInput::Tokens => "tokens",
-        })
+        f.pad(self.name())
     }
 }
 
@@ -50,6 +57,7 @@ impl FromStr for HeadInput {
 /// A kind of head. A linear layer to the task's outputs is always its last step; a head of your own says what comes before.
 ///
 /// ```
+/// use adapter_core::NetworkShape;
 /// use bert_backbone::PackedBatch;
 /// use burn::{nn::Linear, tensor::{Tensor, activation}};
 /// use tasks::HeadKind;
@@ -62,8 +70,8 @@ impl FromStr for HeadInput {
 ///     fn name(&self) -> &str {
 ///         "mlp"
 ///     }
-///     fn inner(&self, hidden: usize) -> Vec<[usize; 2]> {
-///         vec![[hidden, hidden]]
+///     fn inner(&self, network: &NetworkShape) -> Vec<[usize; 2]> {
+///         vec![[network.hidden, network.hidden]]
 ///     }
 ///     fn forward(&self, inner: &[Linear], rows: Tensor<2>, _batch: &PackedBatch) -> Tensor<2> {
 ///         activation::tanh(inner[0].forward(rows))
@@ -84,16 +92,20 @@ pub trait HeadKind: fmt::Debug + Send + Sync {
         self.input() == HeadInput::Tokens
     }
 
-    /// Inputs and outputs of its linear layers before the last, on a network of width `hidden`. The last one takes what the
-    /// last of these gives, or the network's width.
-    fn inner(&self, _hidden: usize) -> Vec<[usize; 2]> {
+    /// Inputs and outputs of its linear layers before the last.
+    fn inner(&self, _network: &NetworkShape) -> Vec<[usize; 2]> {
         Vec::new()
+    }
+
+    /// Inputs of the last linear layer: what the last of the others gives, or the network's width.
+    fn width(&self, network: &NetworkShape) -> usize {
+        self.inner(network).last().map_or(network.hidden, |[_, width]| *width)
     }
 
     /// What the last linear layer is given.
     ///
     /// # Shapes
-    /// - `rows`: `[sequences, hidden]`, or `[tokens, hidden]` if it reads every token
+    /// - `rows`: `[sequences, hidden]`; `[tokens, hidden]` if it reads every token, `[sequences, (layers + 1) × hidden]` if every layer
     /// - result: `[sequences or tokens, width]`
     fn forward(&self, _inner: &[Linear], rows: Tensor<2>, _batch: &PackedBatch) -> Tensor<2> {
         rows
@@ -107,29 +119,79 @@ impl HeadKind for HeadInput {
             HeadInput::Cls => "cls",
             HeadInput::Pooler => "pooler",
             HeadInput::Tokens => "tokens",
+            HeadInput::Mean => "mean",
+            HeadInput::Layers => "mix",
         }
     }
 
     fn input(&self) -> HeadInput {
         *self
     }
-}
 
-/// Two linear layers with tanh between them, on the `[CLS]` token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TwoLayerHead;
-
-impl HeadKind for TwoLayerHead {
-    fn name(&self) -> &str {
-        "mlp"
+    fn inner(&self, network: &NetworkShape) -> Vec<[usize; 2]> {
+        if *self == HeadInput::Layers { vec![[network.layers + 1, 1]] } else { Vec::new() }
     }
 
-    fn inner(&self, hidden: usize) -> Vec<[usize; 2]> {
-        vec![[hidden, hidden]]
+    fn width(&self, network: &NetworkShape) -> usize {
+        network.hidden
     }
 
     fn forward(&self, inner: &[Linear], rows: Tensor<2>, _: &PackedBatch) -> Tensor<2> {
-        inner.iter().fold(rows, |rows, layer| activation::tanh(layer.forward(rows)))
+        if *self == HeadInput::Layers { mixed(&inner[0], rows) } else { rows }
+    }
+}
+
+/// γ Σ softmax(w)ₗ hₗ over the layers (Peters et al. 2018): the weights of `mix` are w, its bias is γ - 1.
+///
+/// # Shapes
+/// - `rows`: `[sequences, layers × hidden]`
+/// - result: `[sequences, hidden]`
+fn mixed(mix: &Linear, rows: Tensor<2>) -> Tensor<2> {
+    let ([layers, _], [sequences, width]) = (mix.weight.dims(), rows.dims());
+    let shares = activation::softmax(mix.weight.val().reshape([1, layers, 1]), 1);
+    let hidden = width / layers;
+    let sum = (rows.reshape([sequences, layers, hidden]) * shares).sum_dim(1).reshape([sequences, hidden]);
+    match &mix.bias {
+        Some(bias) => sum * (bias.val().unsqueeze() + 1.0),
+        None => sum,
+    }
+}
+
+/// Two linear layers with tanh between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TwoLayerHead(pub HeadInput);
+
+impl TwoLayerHead {
+    const ALL: [TwoLayerHead; 3] =
+        [TwoLayerHead(HeadInput::Cls), TwoLayerHead(HeadInput::Mean), TwoLayerHead(HeadInput::Layers)];
+}
+
+impl HeadKind for TwoLayerHead {
+    fn name(&self) -> &str {
+        match self.0 {
+            HeadInput::Cls => "mlp",
+            HeadInput::Pooler => "pooler-mlp",
+            HeadInput::Tokens => "tokens-mlp",
+            HeadInput::Mean => "mean-mlp",
+            HeadInput::Layers => "mix-mlp",
+        }
+    }
+
+    fn input(&self) -> HeadInput {
+        self.0
+    }
+
+    fn inner(&self, network: &NetworkShape) -> Vec<[usize; 2]> {
+        let mut inner = self.0.inner(network);
+        inner.push([network.hidden, network.hidden]);
+        inner
+    }
+
+    fn forward(&self, inner: &[Linear], rows: Tensor<2>, batch: &PackedBatch) -> Tensor<2> {
+        match inner.split_last() {
+            Some((hidden, below)) => activation::tanh(hidden.forward(self.0.forward(below, rows, batch))),
+            None => rows,
+        }
     }
 }
 
@@ -150,9 +212,9 @@ impl From<HeadInput> for Arc<dyn HeadKind> {
 pub struct Heads(Vec<Arc<dyn HeadKind>>);
 
 impl Default for Heads {
-    /// `cls`, `pooler`, `tokens` and `mlp`.
+    /// `cls`, `pooler`, `tokens`, `mean` and `mix`; `mlp`, `mean-mlp` and `mix-mlp`.
     fn default() -> Self {
-        Self(HeadInput::ALL.map(Arc::from).into_iter().chain([TwoLayerHead.into()]).collect())
+        Self(HeadInput::ALL.map(Arc::from).into_iter().chain(TwoLayerHead::ALL.map(Arc::from)).collect())
     }
 }
 
@@ -214,8 +276,14 @@ impl Head {
     /// Standard deviation of a new head's weights.
     const INIT_STD: f64 = 0.02;
 
-    /// A new head with `outputs` outputs on a network of width `hidden`.
-    pub fn new(hidden: usize, outputs: usize, kind: impl Into<Arc<dyn HeadKind>>, init: Init, device: &Device) -> Self {
+    /// A new head with `outputs` outputs.
+    pub fn new(
+        network: &NetworkShape,
+        outputs: usize,
+        kind: impl Into<Arc<dyn HeadKind>>,
+        init: Init,
+        device: &Device,
+    ) -> Self {
         let kind = kind.into();
         let linear = |(number, [d_input, d_output]): (usize, [usize; 2])| Linear {
             weight: init.truncated_normal(
@@ -226,12 +294,10 @@ impl Head {
             ),
             bias: Some(init.constant(0.0, [d_output], device)),
         };
-        let inner = kind.inner(hidden);
-        let width = inner.last().map_or(hidden, |[_, width]| *width);
         Self {
-            weight: init.truncated_normal("head.weight", [width, outputs], Self::INIT_STD, device),
+            weight: init.truncated_normal("head.weight", [kind.width(network), outputs], Self::INIT_STD, device),
             bias: init.constant(0.0, [outputs], device),
-            inner: inner.into_iter().enumerate().map(linear).collect(),
+            inner: kind.inner(network).into_iter().enumerate().map(linear).collect(),
             kind,
             dropout: 0.0,
         }

@@ -48,7 +48,7 @@ pub(crate) fn forward<I: Insertion>(
     prefix: Option<&FrozenPrefix>,
 ) -> Tensor<2> {
     match prefix {
-        Some(prefix) => model.forward_from(prefix.layers(), prefix.rows(batch), &batch.packed),
+        Some(prefix) => prefix.forward(model, batch),
         None => model.forward(&batch.packed),
     }
 }

@@ -16,7 +16,7 @@
 //! let config = BertConfig::new(768, 12, 12);
 //! let adapter = AdapterConfig::new(64);
 //! let bert = Bert::random(&config, Init::new(0), &device).unwrap();
-//! let head = Head::new(768, 2, HeadInput::Cls, Init::new(0), &device);
+//! let head = Head::new(&config.shape(), 2, HeadInput::Cls, Init::new(0), &device);
 //! let model = TaskModel::tuned(&adapter, bert, head, Init::new(0), &device).unwrap();
 //!
 //! // Counted from the tensors' shapes: no weight is made.
@@ -69,7 +69,7 @@ pub use hub_task::HubTask;
 pub use inference::{by_sequence, outputs};
 pub use masking::{MaskConfig, mask_tokens};
 pub use metrics::{Judged, Metric, MetricError, Metrics, Scores};
-pub use prefix::FrozenPrefix;
+pub use prefix::{FrozenPrefix, PrefixError};
 pub use sets::{EvaluationSet, SetError, TrainingSet};
 pub use source::{DataError, FilePlace};
 pub use squad::{Answer, Question, Questions, SquadVersion, read_squad};

@@ -1,6 +1,10 @@
 //! Metrics by name: the built-in ones, and a program's own beside them.
 
-use std::{collections::BTreeMap, fmt, slice, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, slice,
+    sync::Arc,
+};
 
 use crate::{
     ConfusionMatrix, Example, Prediction, Question, Target, TaskKind, nearest, pearson, score_answer,
@@ -72,9 +76,8 @@ impl Judged<'_> {
 /// let mut metrics = Metrics::default();
 /// let balanced = Metric::new("balanced_accuracy", TaskKind::Classification, |judged| {
 ///     let matrix = judged.confusion_matrix();
-///     let rows = matrix.counts().iter().enumerate();
-///     let recall = |(class, row): (usize, &Vec<usize>)| row[class] as f64 / row.iter().sum::<usize>().max(1) as f64;
-///     rows.map(recall).sum::<f64>() / judged.classes as f64
+///     let recall = |class| matrix.count(class, class) as f64 / matrix.gold()[class].max(1) as f64;
+///     (0..judged.classes).map(recall).sum::<f64>() / judged.classes as f64
 /// });
 /// metrics.add(balanced).unwrap();
 /// assert!(metrics.find("balanced_accuracy").is_ok());
@@ -303,11 +306,9 @@ fn macro_f1(judged: &Judged<'_>) -> f64 {
     }
     let mut counts = vec![(0usize, 0usize); judged.classes];
     for (predicted, gold) in judged.label_sets() {
-        for (label, (common, either)) in counts.iter_mut().enumerate() {
-            let (p, g) = (predicted.contains(&label), gold.contains(&label));
-            *common += usize::from(p && g);
-            *either += usize::from(p) + usize::from(g);
-        }
+        let [predicted, gold] = [predicted, gold].map(|labels| labels.iter().copied().collect::<BTreeSet<usize>>());
+        predicted.iter().chain(&gold).for_each(|&label| counts[label].1 += 1);
+        predicted.intersection(&gold).for_each(|&label| counts[label].0 += 1);
     }
     let occurring: Vec<_> = counts.into_iter().filter(|(_, either)| *either > 0).collect();
     let f1: f64 = occurring.iter().map(|&(common, either)| 2.0 * common as f64 / either as f64).sum();

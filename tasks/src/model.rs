@@ -83,12 +83,29 @@ impl<I: Insertion> TaskModel<I> {
     /// - `hidden`: `[tokens, hidden]`
     /// - result: `[sequences or tokens, outputs]`
     pub fn forward_from(&self, first: usize, hidden: Tensor<2>, batch: &PackedBatch) -> Tensor<2> {
+        self.read(self.rows_from(first, hidden, batch), batch)
+    }
+
+    /// What the head is given, from what layer `first` is given. A head that reads every layer needs them all: `first` is 0.
+    ///
+    /// # Shapes
+    /// - `hidden`: `[tokens, hidden]`
+    /// - result: `[sequences or tokens, what the head reads]`
+    pub(crate) fn rows_from(&self, first: usize, hidden: Tensor<2>, batch: &PackedBatch) -> Tensor<2> {
         let hidden = hidden.cast(precision(&self.head.weight.val()));
-        let rows = match self.head.kind().input() {
+        match self.head.kind().input() {
             HeadInput::Tokens => self.bert.forward_from(first, hidden, batch),
             HeadInput::Cls | HeadInput::Pooler => self.bert.first_tokens_from(first, hidden, batch),
-        };
-        self.read(rows, batch)
+            HeadInput::Mean => batch.means(self.bert.forward_from(first, hidden, batch)),
+            HeadInput::Layers => {
+                let (mut hidden, mut means) = (hidden.clone(), vec![batch.means(hidden)]);
+                for (number, layer) in self.bert.encoder.layer.iter().enumerate().skip(first) {
+                    hidden = layer.forward(hidden, batch, number);
+                    means.push(batch.means(hidden.clone()));
+                }
+                Tensor::cat(means, 1)
+            }
+        }
     }
 
     /// The number of layers at the bottom, embeddings included, that train nothing: what lies below the lowest trained
@@ -103,8 +120,9 @@ impl<I: Insertion> TaskModel<I> {
         selection.trained.iter().map(layer).min().unwrap_or(Some(layers))
     }
 
-    /// The head on the rows that it reads.
-    fn read(&self, rows: Tensor<2>, batch: &PackedBatch) -> Tensor<2> {
+    /// The head on the rows that it is given.
+    pub(crate) fn read(&self, rows: Tensor<2>, batch: &PackedBatch) -> Tensor<2> {
+        let rows = rows.cast(precision(&self.head.weight.val()));
         let rows = match (self.head.kind().input(), &self.bert.pooler) {
             (HeadInput::Pooler, Some(pooler)) => pooler.forward(rows),
             _ => rows,
@@ -160,7 +178,7 @@ impl<I: Insertion> TaskModel<Option<I>> {
         }
         // Every value is replaced by the file's.
         let init = Init::new(0);
-        let head = Head::new(backbone.config.hidden_size, outputs, head_kind, init, device);
+        let head = Head::new(&backbone.config.shape(), outputs, head_kind, init, device);
         let model = Self::tuned(method, backbone.bert.clone(), head, init, device)?;
         let selection = method.select(&model);
         Ok(file.apply(model, &selection, &backbone.id())?)

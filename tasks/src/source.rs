@@ -221,6 +221,7 @@ impl Table {
     }
 
     fn parse_csv(path: &Path, text: &str, columns: Option<Vec<String>>) -> Result<Self, DataError> {
+        check_quotes(text).map_err(|(line, problem)| content_error(path, line, problem))?;
         let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
         let mut rows = Vec::new();
         let (mut counted, mut line) = (0, 1);
@@ -291,6 +292,37 @@ impl Table {
             let problem = format!("no column {what}; there are: {}", self.columns.join(", "));
             content_error(&self.path, 1, problem)
         })
+    }
+}
+
+/// Refuses quotes that swallow rows: one that nothing closes, or that closes in the middle of a cell further down. The error has the
+/// line where the quote begins.
+fn check_quotes(text: &str) -> Result<(), (usize, &'static str)> {
+    enum Within {
+        Start,
+        Plain,
+        Quoted,
+        Closed,
+    }
+    let (mut within, mut line, mut opened) = (Within::Start, 1, 1);
+    for byte in text.bytes() {
+        within = match (within, byte) {
+            (Within::Start, b'"') => {
+                opened = line;
+                Within::Quoted
+            }
+            (Within::Quoted, b'"') => Within::Closed,
+            // A doubled quote is one that belongs to the text.
+            (Within::Closed, b'"') | (Within::Quoted, _) => Within::Quoted,
+            (Within::Closed | Within::Start | Within::Plain, b',' | b'\n' | b'\r') => Within::Start,
+            (Within::Closed, _) => return Err((opened, "the quote that begins here ends in the middle of a cell")),
+            (Within::Start | Within::Plain, _) => Within::Plain,
+        };
+        line += usize::from(byte == b'\n');
+    }
+    match within {
+        Within::Quoted => Err((opened, "the quote that begins here is never closed")),
+        _ => Ok(()),
     }
 }
 

@@ -3,10 +3,15 @@
 //! Where a ratio has nothing below its line (nothing predicted, constant scores, no examples) the score is 0, as in
 //! the GLUE evaluation. All scores are fractions: 1 is perfect.
 
-/// How often each class (row) was predicted as each class (column).
+use std::collections::BTreeMap;
+
+/// How often each class was predicted as each class. Only pairs that occur are kept: classes may be many.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfusionMatrix {
-    counts: Vec<Vec<usize>>,
+    /// By gold and predicted class.
+    counts: BTreeMap<(usize, usize), usize>,
+    gold: Vec<usize>,
+    predicted: Vec<usize>,
 }
 
 impl ConfusionMatrix {
@@ -16,62 +21,65 @@ impl ConfusionMatrix {
     /// If there are not as many predictions as gold classes, or one is not below `classes`.
     pub fn new(predicted: &[usize], gold: &[usize], classes: usize) -> Self {
         assert_eq!(predicted.len(), gold.len(), "one prediction for each example");
-        let mut counts = vec![vec![0; classes]; classes];
+        let mut matrix = Self { counts: BTreeMap::new(), gold: vec![0; classes], predicted: vec![0; classes] };
         for (&predicted, &gold) in predicted.iter().zip(gold) {
-            counts[gold][predicted] += 1;
+            *matrix.counts.entry((gold, predicted)).or_default() += 1;
+            matrix.gold[gold] += 1;
+            matrix.predicted[predicted] += 1;
         }
-        Self { counts }
+        matrix
     }
 
-    /// Rows: gold classes; columns: predicted classes.
-    pub fn counts(&self) -> &[Vec<usize>] {
-        &self.counts
+    /// How often `gold` was predicted as `predicted`.
+    pub fn count(&self, gold: usize, predicted: usize) -> usize {
+        self.counts.get(&(gold, predicted)).copied().unwrap_or_default()
     }
 
-    /// Share of examples on the diagonal.
+    /// Examples of each class.
+    pub fn gold(&self) -> &[usize] {
+        &self.gold
+    }
+
+    /// Predictions of each class.
+    pub fn predicted(&self) -> &[usize] {
+        &self.predicted
+    }
+
+    /// Share of examples whose class was predicted.
     pub fn accuracy(&self) -> f64 {
         ratio(self.right(), self.total())
     }
 
     /// F1 of `class`: harmonic mean of its precision and recall.
     pub fn f1(&self, class: usize) -> f64 {
-        ratio(2.0 * self.counts[class][class] as f64, self.gold(class) + self.predicted(class))
+        ratio(2.0 * self.count(class, class) as f64, (self.gold[class] + self.predicted[class]) as f64)
     }
 
     /// Mean F1 of the classes that occur, as gold or as prediction.
     pub fn macro_f1(&self) -> f64 {
-        let occurring: Vec<_> = self.classes().filter(|&c| self.gold(c) + self.predicted(c) > 0.0).collect();
+        let occurring: Vec<_> = self.classes().filter(|&c| self.gold[c] + self.predicted[c] > 0).collect();
         ratio(occurring.iter().map(|&class| self.f1(class)).sum(), occurring.len() as f64)
     }
 
     /// Matthews correlation, for any number of classes.
     pub fn matthews(&self) -> f64 {
         let total = self.total();
-        let product: f64 = self.classes().map(|c| self.gold(c) * self.predicted(c)).sum();
-        let gold: f64 = self.classes().map(|c| self.gold(c).powi(2)).sum();
-        let predicted: f64 = self.classes().map(|c| self.predicted(c).powi(2)).sum();
-        let spread = (total * total - predicted) * (total * total - gold);
+        let product: f64 = self.classes().map(|c| self.gold[c] as f64 * self.predicted[c] as f64).sum();
+        let squares = |counts: &[usize]| counts.iter().map(|&count| (count as f64).powi(2)).sum::<f64>();
+        let spread = (total * total - squares(&self.predicted)) * (total * total - squares(&self.gold));
         ratio(self.right() * total - product, spread.sqrt())
     }
 
     fn classes(&self) -> std::ops::Range<usize> {
-        0..self.counts.len()
-    }
-
-    fn gold(&self, class: usize) -> f64 {
-        self.counts[class].iter().sum::<usize>() as f64
-    }
-
-    fn predicted(&self, class: usize) -> f64 {
-        self.counts.iter().map(|row| row[class]).sum::<usize>() as f64
+        0..self.gold.len()
     }
 
     fn right(&self) -> f64 {
-        self.classes().map(|class| self.counts[class][class]).sum::<usize>() as f64
+        self.classes().map(|class| self.count(class, class)).sum::<usize>() as f64
     }
 
     fn total(&self) -> f64 {
-        self.counts.iter().flatten().sum::<usize>() as f64
+        self.gold.iter().sum::<usize>() as f64
     }
 }
 

@@ -373,3 +373,48 @@ fn mnli_brings_its_mismatched_validation_set_along() {
     let [without, with] = [alone, both].map(|dataset| TaskData::Texts(dataset).fingerprint());
     assert_ne!(without, with, "what is scored is part of the data");
 }
+
+/// A quote that is not closed where it should be would swallow the rows that follow.
+#[rstest]
+#[case::never("text,label\na,x\n\"b,y\nc,x\nd,y\n", "own.csv:3: the quote that begins here is never closed")]
+#[case::further_down(
+    "text,label\na,x\n\"b,y\nc,x\n\"d\",y\n",
+    "own.csv:3: the quote that begins here ends in the middle of a cell"
+)]
+#[case::in_a_later_cell("text,label\na,\"x\nb,y\n", "own.csv:2: the quote that begins here is never closed")]
+fn a_quote_that_swallows_rows_is_refused_where_it_begins(#[case] text: &str, #[case] message: &str) {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "own.csv", text);
+    let error = FileTask::new(root.path().join("own.csv")).load().unwrap_err().to_string();
+    assert!(error.ends_with(message), "{error}");
+}
+
+#[rstest]
+#[case::quoted("text,label\n\"a, \"\"b\"\"\nc\",x\n", "a, \"b\"\nc")]
+#[case::inside("text,label\nhe said \"so\" twice,x\n", "he said \"so\" twice")]
+#[case::empty("text,label\n\"\",x\n", "")]
+#[case::carriage_returns("text,label\r\"a\",x\r", "a")]
+fn other_quotes_are_read_as_they_are_meant(#[case] text: &str, #[case] expected: &str) {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "own.csv", text);
+    write(root.path(), "other.csv", "text,label\nb,x\n");
+    let other = Some(root.path().join("other.csv"));
+    let task =
+        FileTask { validation_file: other.clone(), test_file: other, ..FileTask::new(root.path().join("own.csv")) };
+    assert_eq!(task.load().unwrap().train[0].text, expected);
+}
+
+#[test]
+fn a_column_of_ids_is_no_column_of_labels() {
+    let root = tempfile::tempdir().unwrap();
+    let rows = |of: &dyn Fn(usize) -> usize| (0..2000).map(|i| format!("text {i},{}\n", of(i))).collect::<String>();
+    write(root.path(), "ids.csv", format!("text,label\n{}", rows(&|i| i)));
+    let error = FileTask::new(root.path().join("ids.csv")).load().unwrap_err().to_string();
+    assert!(error.contains("has 2000 different labels in 2000 rows: is it the right column?"), "{error}");
+    // Many classes are fine where they are classes.
+    write(root.path(), "many.csv", format!("text,label\n{}", rows(&|i| i % 500)));
+    assert_eq!(FileTask::new(root.path().join("many.csv")).load().unwrap().labels.len(), 500);
+    write(root.path(), "one.csv", format!("text,label\n{}", rows(&|_| 7)));
+    let notes = FileTask::new(root.path().join("one.csv")).load().unwrap().notes;
+    assert_eq!(notes, ["every row has the label `7`: there is nothing to learn"]);
+}

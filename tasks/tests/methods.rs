@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use adapter_core::{
-    AdapterConfig, DropoutKey, HeadOnly, Ia3, Ia3Layout, Init, Insertion, Lora, Method, NetworkShape, ParallelAdapters,
-    Pfeiffer, Projection, Scaling, TaskFile, TaskInfo, replace_values, tensors, visit_gradients,
+    AdapterConfig, DropoutKey, Features, HeadOnly, Ia3, Ia3Layout, Init, Insertion, Lora, Method, NetworkShape,
+    ParallelAdapters, Pfeiffer, Projection, Scaling, TaskFile, TaskInfo, replace_values, tensors, visit_gradients,
 };
 use bert_backbone::{Backbone, Bert, BertConfig, Encoded, PackedBatch, RandomCheckpoint};
 use burn::tensor::Device;
@@ -19,7 +19,7 @@ fn config() -> BertConfig {
 fn model<M: Method>(method: &M, device: &Device) -> TaskModel<Option<M::Insertion>> {
     let init = Init::new(0);
     let bert = Bert::random(&config(), init, device).unwrap();
-    TaskModel::tuned(method, bert, Head::new(12, 3, HeadInput::Cls, init, device), init, device).unwrap()
+    TaskModel::tuned(method, bert, Head::new(&config().shape(), 3, HeadInput::Cls, init, device), init, device).unwrap()
 }
 
 fn batch(device: &Device) -> PackedBatch {
@@ -48,6 +48,7 @@ macro_rules! for_each_method {
         $check("pfeiffer", Pfeiffer { size: 4, ..Pfeiffer::default() });
         $check("pfeiffer and norms", Pfeiffer { size: 4, layer_norm: true, ..Pfeiffer::default() });
         $check("parallel", ParallelAdapters { size: 4, ..ParallelAdapters::default() });
+        $check("features", Features::default());
         $check("lora", Lora { rank: 2, ..Lora::default() });
         let everywhere = Lora { rank: 2, targets: Projection::ALL.to_vec(), rslora: true, ..Lora::default() };
         $check("lora everywhere", Lora { lora_dropout: 0.3, layer_norm: true, top_layers: 2, ..everywhere });
@@ -113,7 +114,7 @@ fn a_file_brings_back_what_was_trained_bit_for_bit() {
         let (folder, device) = (tempfile::tempdir().unwrap(), Device::flex());
         RandomCheckpoint::tiny().write(folder.path(), &device).unwrap();
         let backbone = Backbone::load(folder.path(), &device).unwrap();
-        let head = Head::new(backbone.config.hidden_size, 3, HeadInput::Cls, Init::new(0), &device);
+        let head = Head::new(&backbone.config.shape(), 3, HeadInput::Cls, Init::new(0), &device);
         let model = TaskModel::tuned(&method, backbone.bert.clone(), head, Init::new(0), &device).unwrap();
         let selection = method.select(&model);
         // Values that no initialisation has.

@@ -153,9 +153,11 @@ fn the_span_loss_is_taken_over_each_sequences_own_tokens() {
 #[case(HeadInput::Cls)]
 #[case(HeadInput::Pooler)]
 #[case(HeadInput::Tokens)]
+#[case(HeadInput::Mean)]
+#[case(HeadInput::Layers)]
 fn outputs_do_not_depend_on_the_batch_size(#[case] input: HeadInput) {
     let (backbone, device) = (backbone(), Device::flex());
-    let head = Head::new(32, 2, input, Init::new(0), &device);
+    let head = Head::new(&backbone.config.shape(), 2, input, Init::new(0), &device);
     let model = TaskModel::new(backbone.bert.clone(), head).unwrap();
     let tokens = Arc::new(TokenCache::none().texts(&examples(11), &backbone.tokenizer, 16).unwrap());
     let by = |size| outputs(&model, &tokens, &backbone.config, size, &device).unwrap();

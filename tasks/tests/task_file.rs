@@ -35,7 +35,7 @@ fn model(backbone: &Backbone, tuning: Tuning, adapter: &AdapterConfig, seed: u64
         Tuning::Adapters => adapter.init(place, d, init, &device),
         _ => None,
     });
-    TaskModel::new(bert, Head::new(d, 3, HeadInput::Cls, init, &device)).unwrap()
+    TaskModel::new(bert, Head::new(&backbone.config.shape(), 3, HeadInput::Cls, init, &device)).unwrap()
 }
 
 /// As training would leave it: every trained tensor and statistic moved.
@@ -101,7 +101,8 @@ fn running_statistics_are_saved_as_of_the_last_step_and_loaded_into_one_model_al
     let (backbone, adapter) = (backbone(0), adapter(InnerNorm::Batch));
     let bert = backbone.bert.clone().train();
     let bert = bert.insert(|place| adapter.init(place, 32, Init::new(1), &device));
-    let trained = TaskModel::new(bert, Head::new(32, 3, HeadInput::Cls, Init::new(1), &device)).unwrap();
+    let trained =
+        TaskModel::new(bert, Head::new(&backbone.config.shape(), 3, HeadInput::Cls, Init::new(1), &device)).unwrap();
     let start = trained.valid();
     let encoded = [backbone.tokenizer.encode("the cat sat", None, 32).unwrap()];
     for step in 0..2 {
@@ -225,7 +226,8 @@ fn a_model_of_another_shape_is_refused(
         Tuning::Adapters => adapter.init(place, 32, init, &device),
         _ => None,
     });
-    let model = TaskModel::new(bert, Head::new(32, classes, HeadInput::Cls, init, &device)).unwrap();
+    let model =
+        TaskModel::new(bert, Head::new(&backbone.config.shape(), classes, HeadInput::Cls, init, &device)).unwrap();
     let file = TaskFile::read(&folder.path().join("v.safetensors")).unwrap();
     let selection = Tuning::Adapters.select(&model);
     let error = file.apply(model, &selection, &backbone.id()).unwrap_err().to_string();

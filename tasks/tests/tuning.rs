@@ -27,7 +27,7 @@ fn model(adapter: Option<AdapterConfig>, head: HeadInput, device: &Device) -> Ta
     let init = Init::new(0);
     let bert = Bert::random(&config(), init, device).unwrap();
     let bert = bert.insert(|place| adapter.as_ref().and_then(|adapter| adapter.init(place, 12, init, device)));
-    TaskModel::new(bert, Head::new(12, 3, head, init, device)).unwrap()
+    TaskModel::new(bert, Head::new(&config().shape(), 3, head, init, device)).unwrap()
 }
 
 fn adapter() -> AdapterConfig {
@@ -135,7 +135,7 @@ fn bert_base_is_counted_from_its_tensors(
     let adapter = size.map(AdapterConfig::new);
     let bert = Bert::random(&config, init, &device).unwrap();
     let bert = bert.insert(|place| adapter.as_ref().and_then(|adapter| adapter.init(place, 768, init, &device)));
-    let model = TaskModel::new(bert, Head::new(768, classes, HeadInput::Cls, init, &device)).unwrap();
+    let model = TaskModel::new(bert, Head::new(&config.shape(), classes, HeadInput::Cls, init, &device)).unwrap();
     let count = tuning.count(&model);
     assert_eq!(count.backbone, 109_482_240);
     assert_eq!(count.groups, groups.iter().map(|&(name, n)| (name.to_owned(), n)).collect());
@@ -164,7 +164,7 @@ fn totals_for_nine_tasks_are_the_papers() {
             Tuning::Adapters => adapter.init(place, 1024, init, &device),
             _ => None,
         });
-        let head = Head::new(1024, 3, HeadInput::Cls, init, &device);
+        let head = Head::new(&config.shape(), 3, HeadInput::Cls, init, &device);
         tuning.count(&TaskModel::new(bert, head).unwrap())
     };
     let adapters = count(Tuning::Adapters);
@@ -182,5 +182,5 @@ fn a_head_cannot_read_a_pooler_that_is_not_there() {
     let device = Device::flex();
     let mut bert = Bert::random(&config(), Init::new(0), &device).unwrap();
     bert.pooler = None;
-    assert!(TaskModel::new(bert, Head::new(12, 2, HeadInput::Pooler, Init::new(0), &device)).is_err());
+    assert!(TaskModel::new(bert, Head::new(&config().shape(), 2, HeadInput::Pooler, Init::new(0), &device)).is_err());
 }

@@ -22,10 +22,42 @@ pub fn request_stop(stop: &Stop) {
             }
             log::note("stopping in good order; Ctrl-C once more ends at once");
         };
+        let ignored = hang_up::is_ignored();
         if let Err(error) = ctrlc::set_handler(handler) {
             log::note(&format!("Ctrl-C will end the run without a last checkpoint: {error}"));
         }
+        if ignored {
+            hang_up::ignore();
+        }
     });
+}
+
+/// SIGHUP, which comes when a terminal is closed. Whoever starts a program with `nohup` has it ignored, and it stays so.
+#[cfg(unix)]
+mod hang_up {
+    use std::{mem, ptr};
+
+    pub fn is_ignored() -> bool {
+        // SAFETY: a `sigaction` of zeros is one, and the system only writes into it.
+        unsafe {
+            let mut now: libc::sigaction = mem::zeroed();
+            libc::sigaction(libc::SIGHUP, ptr::null(), &mut now) == 0 && now.sa_sigaction == libc::SIG_IGN
+        }
+    }
+
+    pub fn ignore() {
+        // SAFETY: no handler of ours is called.
+        unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+    }
+}
+
+#[cfg(not(unix))]
+mod hang_up {
+    pub fn is_ignored() -> bool {
+        false
+    }
+
+    pub fn ignore() {}
 }
 
 /// Lets SIGUSR1 ask `stop`: a cluster sends it when a job's time is nearly up. What is returned says whether it did.

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use adapter_core::{Insertion, LayerSpan};
+use adapter_core::{Insertion, LayerSpan, Place};
 use analysis::{AblationRecord, SCHEMA, SpanScore};
 use anyhow::Result;
 use bert_backbone::PackedBatch;
 use burn::tensor::Tensor;
-use tasks::{EvaluationSet, Prefetch, Scores, TaskKind, TaskModel, by_sequence, in_order};
+use tasks::{EvaluationSet, HeadInput, Prefetch, Scores, TaskKind, TaskModel, by_sequence, in_order, outputs};
 
 use super::Inference;
 
@@ -65,6 +65,9 @@ pub(super) fn ablate_spans<I: Insertion>(
     set: &EvaluationSet,
     how: Inference<'_>,
 ) -> Result<Ablation> {
+    if model.head().kind().input() == HeadInput::Layers {
+        return ablate_one_by_one(model, set, how);
+    }
     let bare = model.clone().map_insertions(|_, _| None::<I>);
     let mut whole = Vec::new();
     let mut without: BTreeMap<LayerSpan, Vec<Vec<f32>>> = BTreeMap::new();
@@ -82,6 +85,24 @@ pub(super) fn ablate_spans<I: Insertion>(
         without: without.into_iter().map(|(span, rows)| (span, set.score(&rows))).collect(),
         layer_passes,
     })
+}
+
+/// The same for a head that reads every layer: what lies below a span is no longer at hand when the head needs it.
+fn ablate_one_by_one<I: Insertion>(
+    model: &TaskModel<Option<I>>,
+    set: &EvaluationSet,
+    how: Inference<'_>,
+) -> Result<Ablation> {
+    let score = |model: &TaskModel<Option<I>>| -> Result<Scores> {
+        Ok(set.score(&outputs(model, set.tokens(), how.network, how.batch_size, how.device)?))
+    };
+    let without = |span: LayerSpan| {
+        let kept = |place: Place, insertion: Option<I>| insertion.filter(|_| !span.contains(place.layer));
+        Ok((span, score(&model.clone().map_insertions(kept))?))
+    };
+    let layers = model.bert().encoder.layer.len();
+    let without: BTreeMap<LayerSpan, Scores> = LayerSpan::all(layers).map(without).collect::<Result<_>>()?;
+    Ok(Ablation { whole: score(model)?, layer_passes: layers * (1 + without.len()), without })
 }
 
 /// One batch's way through the network and all its ablations.

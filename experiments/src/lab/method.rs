@@ -51,6 +51,8 @@ pub trait AnyMethod: fmt::Debug + Send + Sync {
     fn check(&self, network: &NetworkShape) -> Result<(), MethodError>;
     /// Whether it inserts anything into a network of this shape.
     fn inserts(&self, network: &NetworkShape) -> bool;
+    /// Keys of a run that follow from its configuration.
+    fn run_keys(&self) -> Keys;
     /// Whether it trains a tensor with this role.
     fn trains(&self, role: Role, network: &NetworkShape) -> bool;
     /// Whether no second device can take a share of a batch.
@@ -150,6 +152,10 @@ impl<M: Method> AnyMethod for Configured<M> {
         let places = (0..network.layers).flat_map(|layer| Site::ALL.map(|site| Place::new(layer, site)));
         let (init, device) = (Init::new(0), cpu());
         places.into_iter().any(|place| self.0.insertion(place, network, init, &device).is_some())
+    }
+
+    fn run_keys(&self) -> Keys {
+        self.0.run_keys()
     }
 
     fn trains(&self, role: Role, network: &NetworkShape) -> bool {

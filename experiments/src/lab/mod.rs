@@ -10,10 +10,10 @@ mod method;
 mod model;
 mod trace;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use adapter_core::{
-    AdapterConfig, BiasOnly, FullFineTuning, HeadOnly, Ia3, Key, LayerNormOnly, Lora, Method, MethodInfo,
+    AdapterConfig, BiasOnly, Features, FullFineTuning, HeadOnly, Ia3, Key, LayerNormOnly, Lora, Method, MethodInfo,
     ParallelAdapters, Pfeiffer, TaskFile, TopLayers,
 };
 use analysis::{Exhibit, paper_exhibits};
@@ -108,6 +108,7 @@ impl Lab {
             .method::<ParallelAdapters>()
             .method::<Lora>()
             .method::<Ia3>()
+            .method::<Features>()
             .optimizer::<Adam>();
         let lab = PRESETS.iter().fold(lab, |lab, (name, text)| lab.preset(name, text));
         let mut lab = BEYOND.iter().fold(lab, |lab, (name, text)| lab.preset(name, text));
@@ -123,6 +124,15 @@ impl Lab {
         self.add(taken, format!("two methods are called `{}`", M::NAME));
         self.methods.push(Box::new(KindOf::<M>::new()));
         self
+    }
+
+    /// The head that a method has where nobody names one: its own, or the paper's.
+    ///
+    /// # Errors
+    /// If the method names a head that is not there.
+    pub fn usual_head(&self, method: &dyn AnyMethod) -> Result<Arc<dyn HeadKind>> {
+        let own = method.run_keys().get("head").and_then(Value::as_str).map(str::to_owned);
+        Ok(self.heads.find(own.as_deref().unwrap_or("cls"))?)
     }
 
     /// Adds an optimiser, a value of the key `optimizer`.
@@ -342,10 +352,10 @@ fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     }
 }
 
-/// The paper's experiments, by name.
 /// Experiments that the paper does not have.
 const BEYOND: [(&str, &str); 1] = [("methods", include_str!("../../presets/methods.toml"))];
 
+/// The paper's experiments, by name.
 const PRESETS: [(&str, &str); 12] = [
     ("table1", include_str!("../../presets/table1.toml")),
     ("table2", include_str!("../../presets/table2.toml")),

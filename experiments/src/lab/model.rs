@@ -190,7 +190,7 @@ impl<M: Method> AnyModel for Tuned<M> {
 
     fn prefix(&self, layers: usize, tokens: &Arc<Tokenised>, how: Inference<'_>) -> Result<FrozenPrefix> {
         let Inference { network, batch_size, device } = how;
-        Ok(FrozenPrefix::compute(&self.model.bert().valid(), layers, tokens, network, batch_size, device)?)
+        Ok(FrozenPrefix::compute(&self.model.valid(), layers, tokens, network, batch_size, device)?)
     }
 
     fn train(

@@ -107,7 +107,8 @@ impl PreparedData {
     ) -> Result<Self> {
         let layers = model.frozen_layers().context("the embeddings are trained: there is no prefix")?;
         let (train, validation) = (self.train.tokens.clone(), self.validation.tokens().clone());
-        let needed = [&train, &validation].map(|tokens| FrozenPrefix::bytes(tokens, network.hidden_size)).iter().sum();
+        let bytes = |tokens| FrozenPrefix::bytes(model.head(), layers, tokens, network);
+        let needed = bytes(&train) + bytes(&validation);
         if let Some(free) = memory::free() {
             let gigabytes = |bytes: u64| bytes as f64 / 1e9;
             ensure!(

@@ -43,7 +43,11 @@ pub const RUN_KEYS: &[Key] = &[
         "N",
         "Keep so many validation examples, for a quick look; scores are then marked. `none` keeps all",
     ),
-    Key::new("head", "NAME", "What the head reads: cls or pooler; question answering always reads tokens"),
+    Key::new(
+        "head",
+        "NAME",
+        "What the head reads: cls, pooler, mean, or mix (of all layers); with a hidden layer mlp, mean-mlp, mix-mlp. Question answering reads tokens",
+    ),
     Key::new("head_dropout", "P", "Dropout in front of the head"),
     Key::new("optimizer", "NAME", "The optimiser"),
     Key::new("schedule", "NAME", "The learning rate over the run: paper or adapter-bert"),

@@ -123,7 +123,11 @@ pub fn effective_keys(lab: &Lab, keys: &Keys) -> Result<Keys> {
     all.extend(keys.clone());
     all.retain(|key, value| !is_no_limit(key, value));
     let named = |all: &Keys, key: &str, usual: &str| all.get(key).and_then(Value::as_str).unwrap_or(usual).to_owned();
-    let method = lab.find_method(&named(&all, "tuning", lab.default_method()))?.defaults();
+    let kind = lab.find_method(&named(&all, "tuning", lab.default_method()))?;
+    let method = kind.defaults();
+    // A configuration that makes no sense says so when it is resolved.
+    let of_method = kind.configure(only(&all, |key| method.contains_key(key)));
+    let of_method = of_method.map(|method| method.run_keys()).unwrap_or_default();
     let optimizer = lab.optimizer_defaults(&named(&all, "optimizer", "adam"))?;
     let General { head, head_dropout, optimizer: usual, cache_prefix, limit_seed, .. } = General::default();
     let Value::Object(mut effective) = serde_json::to_value(TrainConfig::default())? else { return Ok(all) };
@@ -147,6 +151,7 @@ pub fn effective_keys(lab: &Lab, keys: &Keys) -> Result<Keys> {
         effective.insert("keep".to_owned(), "best".into());
     }
     effective.extend(all);
+    effective.extend(of_method.into_iter().filter(|(key, _)| !keys.contains_key(key)));
     effective.remove("profile");
     Ok(effective)
 }
@@ -164,11 +169,16 @@ pub fn origins(lab: &Lab, layers: &[(String, Keys)]) -> Result<BTreeMap<String, 
     let effective = effective_keys(lab, &keys)?;
     let of = |key: &str| effective.get(key).and_then(Value::as_str).unwrap_or_default();
     let (method, optimizer) = (of("tuning"), of("optimizer"));
-    let (of_method, of_optimizer) = (lab.find_method(method)?.defaults(), lab.optimizer_defaults(optimizer)?);
+    let (kind, of_optimizer) = (lab.find_method(method)?, lab.optimizer_defaults(optimizer)?);
+    let of_method = kind.defaults();
+    let configured = kind.configure(only(&effective, |key| of_method.contains_key(key)));
+    let follows = configured.map(|method| method.run_keys()).unwrap_or_default();
     let origin = |key: &str| {
         let said = layers.iter().rev().find(|(_, keys)| keys.contains_key(key));
         if let Some((name, _)) = said {
             name.clone()
+        } else if follows.contains_key(key) {
+            format!("{method} needs it")
         } else if below.contains_key(key) {
             format!("profile {chosen}")
         } else if of_method.contains_key(key) {
@@ -239,6 +249,10 @@ pub fn resolve(lab: &Lab, keys: &Keys, network: &BertConfig, has_pooler: bool) -
         alone.map_err(|error| anyhow!("{key} = {value}: {}", in_plain_words(&format!("{error:#}"))))?;
     }
     let method = kind.configure(method_keys)?;
+    for (key, needed) in method.run_keys() {
+        let said = all.get(&key).unwrap_or(&Value::Null);
+        ensure!(*said == needed, "{key} = {said}: `{tuning}` needs {key} = {needed}");
+    }
     let shape = network.shape();
     method.check(&shape)?;
     let part = Part::Embeddings;

@@ -413,7 +413,7 @@ impl<'a> Runner<'a> {
         let devices: Vec<Device> = self.devices.iter().map(|device| device.clone().autodiff()).collect();
         let init = Init::new(config.train.seed);
         let head_kind = self.head(config, prepared.kind)?;
-        let head = Head::new(backbone.config.hidden_size, prepared.outputs, head_kind, init, &devices[0]);
+        let head = Head::new(&backbone.config.shape(), prepared.outputs, head_kind, init, &devices[0]);
         let head = head.with_dropout(config.head_dropout);
         let model = method.build(backbone.bert.clone().train(), head, init, &devices[0])?.in_precision(precision);
         if config.cache_prefix {

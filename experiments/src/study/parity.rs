@@ -1,11 +1,13 @@
 //! Whether two devices compute the same: one tuned model and one batch on each, compared number by number.
 
+use std::sync::Arc;
+
 use adapter_core::Init;
 use anyhow::Result;
 use bert_backbone::{Bert, BertConfig};
 use burn::{module::Module, tensor::Device};
 use serde::Serialize;
-use tasks::{Head, HeadInput};
+use tasks::{Head, HeadKind};
 
 use crate::{
     lab::{AnyMethod, Parts, Traces},
@@ -15,10 +17,16 @@ use crate::{
 /// What `device` computes of `bert`, which is on it, tuned by `method`: new tensors are the same on every device.
 ///
 /// # Errors
-/// If the method does not fit the network.
-pub fn trace(method: &dyn AnyMethod, bert: Bert, config: &BertConfig, device: &Device) -> Result<Traces> {
+/// If the method or the head does not fit the network.
+pub fn trace(
+    method: &dyn AnyMethod,
+    head: impl Into<Arc<dyn HeadKind>>,
+    bert: Bert,
+    config: &BertConfig,
+    device: &Device,
+) -> Result<Traces> {
     let (init, training) = (Init::new(0), device.clone().autodiff());
-    let head = Head::new(config.hidden_size, Traces::CLASSES, HeadInput::Cls, init, &training);
+    let head = Head::new(&config.shape(), Traces::CLASSES, head, init, &training);
     method.build(bert.train(), head, init, &training)?.trace(config, &Adam::default(), device)
 }
 
@@ -134,6 +142,7 @@ fn largest(a: f64, b: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
+    use tasks::HeadInput;
 
     use super::*;
 
@@ -142,7 +151,8 @@ mod tests {
     fn traces() -> Traces {
         let (config, device) = (BertConfig { vocab_size: 50, ..BertConfig::new(16, 2, 2) }, Device::flex());
         let method = crate::Lab::paper().find_method("adapters").unwrap().configure(Default::default()).unwrap();
-        trace(&*method, Bert::random(&config, Init::new(0), &device).unwrap(), &config, &device).unwrap()
+        trace(&*method, HeadInput::Cls, Bert::random(&config, Init::new(0), &device).unwrap(), &config, &device)
+            .unwrap()
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! Training without a command line: from a backbone and a dataset to a model.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use adapter_core::{Init, Method, ParamCount, TaskFile, TaskInfo};
 use analysis::Scored;
 use anyhow::{Context, Result, anyhow, ensure};
 use bert_backbone::{Backbone, BertConfig, Tokenizer};
 use burn::{module::Module, tensor::Device};
+use serde_json::Value;
 use tasks::{
-    Dataset, EvaluationSet, Example, Head, HeadInput, HeadKind, Metrics, Prediction, Scores, TaskModel, TokenCache,
-    TrainingSet, outputs,
+    Dataset, EvaluationSet, Example, FrozenPrefix, Head, HeadKind, Heads, Metrics, Prediction, Scores, TaskModel,
+    TokenCache, TrainingSet, outputs,
 };
 
 use super::{
@@ -51,7 +52,7 @@ pub struct Trainer<'a, M: Method> {
     backbone: &'a Backbone,
     dataset: &'a Dataset,
     method: M,
-    head: std::sync::Arc<dyn HeadKind>,
+    head: Option<Arc<dyn HeadKind>>,
     optimizer: Box<dyn Optimizer>,
     config: TrainConfig,
     max_length: usize,
@@ -67,7 +68,7 @@ impl<'a, M: Method> Trainer<'a, M> {
             backbone,
             dataset,
             method,
-            head: HeadInput::Cls.into(),
+            head: None,
             optimizer: Box::new(Adam::default()),
             config: TrainConfig::default(),
             max_length: backbone.config.max_position_embeddings.min(128),
@@ -115,7 +116,7 @@ impl<'a, M: Method> Trainer<'a, M> {
 
     /// Trains with this head.
     pub fn head(mut self, head: impl HeadKind + 'static) -> Self {
-        self.head = std::sync::Arc::new(head);
+        self.head = Some(Arc::new(head));
         self
     }
 
@@ -144,8 +145,14 @@ impl<'a, M: Method> Trainer<'a, M> {
     /// # Errors
     /// If the settings make no sense or training fails.
     pub fn train_watched(self, watch: &mut dyn Watch) -> Result<TrainedModel<M>, RunError> {
-        let Self { backbone, dataset, method, head, config, max_length, .. } = self;
+        let Self { backbone, dataset, method, config, max_length, .. } = self;
         config.check()?;
+        let run_keys = method.run_keys();
+        let usual = run_keys.get("head").and_then(Value::as_str).unwrap_or("cls");
+        let head = match self.head {
+            Some(head) => head,
+            None => Heads::default().find(usual).map_err(anyhow::Error::from)?,
+        };
         if head.per_token() {
             return Err(anyhow!(
                 "the head `{}` answers for every token; {} needs one answer",
@@ -171,7 +178,7 @@ impl<'a, M: Method> Trainer<'a, M> {
             backbone: backbone.id(),
             origin: backbone.folder.iter().map(|f| ("backbone".to_owned(), f.display().to_string().into())).collect(),
         };
-        let head = Head::new(backbone.config.hidden_size, dataset.outputs(), head, init, &device);
+        let head = Head::new(&backbone.config.shape(), dataset.outputs(), head, init, &device);
         let model = TaskModel::tuned(&method, backbone.bert.clone().train(), head, init, &device);
         let model = model.context("cannot tune this backbone")?;
         let selection = method.select(&model);
@@ -179,18 +186,22 @@ impl<'a, M: Method> Trainer<'a, M> {
         let (tokenizer, cache) = (&backbone.tokenizer, TokenCache::none());
         let train_set = TrainingSet::texts(dataset, &dataset.train, tokenizer, max_length, &cache);
         let validation = EvaluationSet::texts(dataset, &dataset.validation, tokenizer, max_length, &cache);
-        let validation = validation.context("the validation set")?.with_metrics(&self.metrics);
+        let mut train_set = train_set.context("the training set")?;
+        let mut validation = validation.context("the validation set")?.with_metrics(&self.metrics);
+        if run_keys.get("cache_prefix") == Some(&Value::Bool(true)) {
+            let layers = model.frozen_layers(&selection).context("the embeddings are trained: there is no prefix")?;
+            let (frozen, plain) = (model.valid(), device.clone().inner());
+            let prefix = |tokens| FrozenPrefix::compute(&frozen, layers, tokens, &backbone.config, 64, &plain);
+            let of_train = prefix(&train_set.tokens).context("the training set")?;
+            let of_validation = prefix(validation.tokens()).context("the validation set")?;
+            (train_set, validation) = (train_set.with_prefix(of_train), validation.with_prefix(of_validation));
+        }
         let trained = train(
             model.clone(),
             &selection,
             &Training {
                 info: &info,
-                data: TrainingData {
-                    train: &train_set.context("the training set")?,
-                    validation: &validation,
-                    metric,
-                    network: &backbone.config,
-                },
+                data: TrainingData { train: &train_set, validation: &validation, metric, network: &backbone.config },
                 config: &config,
                 optimizer: &*self.optimizer,
                 devices: std::slice::from_ref(&device),
@@ -324,7 +335,7 @@ impl<M: Method> TrainedModel<M> {
     fn outputs(&self, examples: &[Example]) -> Result<Vec<Vec<f32>>> {
         let tokens = TokenCache::none().texts(examples, &self.tokenizer, self.max_length)?;
         let device = self.model.devices().into_iter().next().unwrap_or_else(Device::flex);
-        Ok(outputs(&self.model, &std::sync::Arc::new(tokens), &self.network, 64, &device)?)
+        Ok(outputs(&self.model, &Arc::new(tokens), &self.network, 64, &device)?)
     }
 }
 

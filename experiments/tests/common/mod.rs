@@ -153,7 +153,7 @@ pub fn run_on(
 /// A model for this task, on a device with gradients.
 pub fn model(backbone: &Backbone, method: &dyn AnyMethod, seed: u64, dropout: f64) -> Box<dyn AnyModel> {
     let (device, init) = (Device::flex().autodiff(), Init::new(seed));
-    let head = Head::new(32, 2, HeadInput::Cls, init, &device).with_dropout(dropout);
+    let head = Head::new(&backbone.config.shape(), 2, HeadInput::Cls, init, &device).with_dropout(dropout);
     method.build(backbone.bert.clone().train(), head, init, &device).unwrap()
 }
 

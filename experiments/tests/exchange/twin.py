@@ -4,6 +4,7 @@
     twin.py plain BACKBONE FOLDER TEXTS   takes BACKBONE for a whole classifier
     twin.py load BACKBONE FOLDER TEXTS    loads every FOLDER/NAME that is there
     twin.py train BACKBONE FOLDER STEPS   trains every FOLDER/NAME and saves it in FOLDER/NAME again; prints the losses
+    twin.py features BACKBONE FOLDER X    takes every FOLDER/POOL.safetensors for a head on features: logits of texts, or losses of steps
 """
 
 import json
@@ -18,7 +19,9 @@ from adapters import BertAdapterModel, DoubleSeqBnConfig, IA3Config, LoRAConfig,
 from peft import IA3Config as PeftIA3
 from peft import LoraConfig as PeftLora
 from peft import PeftModel, get_peft_model
-from transformers import BertForSequenceClassification, BertTokenizerFast
+from safetensors.torch import load_file, save_file
+from transformers import BertForSequenceClassification, BertModel, BertTokenizerFast
+from transformers.modeling_outputs import SequenceClassifierOutput
 
 command, backbone, folder, texts = sys.argv[1:5]
 folder, texts = Path(folder), json.loads(Path(texts).read_text())
@@ -48,6 +51,32 @@ PEFT = {
     ),
     "peft-ia3": PeftIA3(task_type="SEQ_CLS"),
 }
+
+
+class Features(torch.nn.Module):
+    """A small network on what a frozen BERT says; its matrices are [in, out]."""
+
+    def __init__(self, pool, tensors):
+        super().__init__()
+        self.bert = BertModel.from_pretrained(backbone).requires_grad_(False)
+        self.pool = pool
+        self.own = torch.nn.ParameterDict({name.replace(".", "_"): tensor for name, tensor in tensors.items()})
+
+    def forward(self, input_ids, attention_mask, token_type_ids):
+        said = self.bert(input_ids, attention_mask, token_type_ids, output_hidden_states=True)
+        mask = attention_mask.unsqueeze(-1).float()
+        mean = lambda hidden: (hidden * mask).sum(1) / mask.sum(1)
+        if self.pool == "cls":
+            rows = said.last_hidden_state[:, 0]
+        elif self.pool == "mean":
+            rows = mean(said.last_hidden_state)
+        else:
+            shares = torch.softmax(self.own["head_inner_0_weight"][:, 0], 0)
+            rows = sum(share * mean(hidden) for share, hidden in zip(shares, said.hidden_states))
+            rows = rows * (1 + self.own["head_inner_0_bias"])
+        inner = "head_inner_1" if self.pool == "mix" else "head_inner_0"
+        rows = torch.tanh(rows @ self.own[f"{inner}_weight"] + self.own[f"{inner}_bias"])
+        return SequenceClassifierOutput(logits=rows @ self.own["head_weight"] + self.own["head_bias"])
 
 
 def disturb(model, is_own):
@@ -108,6 +137,15 @@ if command == "save":
         disturb(model, lambda name: "lora_" in name or "ia3_" in name or "classifier" in name)
         model.save_pretrained(str(folder / name))
         said[name] = logits(model)
+elif command == "features":
+    for place in sorted(folder.glob("*.safetensors")):
+        tensors = load_file(place)
+        model = Features(place.stem, tensors)
+        if isinstance(texts, dict):
+            said[place.stem] = train(model, texts)
+            save_file({name: model.own[name.replace(".", "_")].data.contiguous() for name in tensors}, place)
+        else:
+            said[place.stem] = logits(model)
 elif command == "plain":
     said["plain"] = logits(BertForSequenceClassification.from_pretrained(backbone))
 else:

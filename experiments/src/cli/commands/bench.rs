@@ -1,6 +1,6 @@
 //! `bench`: how fast this build is on this machine.
 
-use std::{hint::black_box, time::Instant};
+use std::{hint::black_box, sync::Arc, time::Instant};
 
 use adapter_core::{BackboneId, Init, LayerSpan, TaskInfo};
 use analysis::percentile;
@@ -9,7 +9,7 @@ use bert_backbone::{Bert, BertConfig, Encoded, PackedBatch, Tokenizer};
 use burn::tensor::Device;
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use tasks::{Dataset, EvaluationSet, Head, HeadInput, TaskData, TokenCache, TrainingSet};
+use tasks::{Dataset, EvaluationSet, Head, HeadKind, TaskData, TokenCache, TrainingSet};
 
 use super::params::chosen_method;
 use crate::{
@@ -45,7 +45,7 @@ enum Bench {
 pub fn run(args: &BenchArgs, session: &Session<'_>) -> Result<()> {
     let method = chosen_method(session.lab, &session.keys)?;
     match &args.bench {
-        Bench::Step(args) => step(args, &*method),
+        Bench::Step(args) => step(args, &*method, session),
         Bench::Epoch(args) => epoch(args, &*method, session),
         Bench::Ablate(args) => ablate(args, &*method, session),
         Bench::Inference(args) => inference(args, &*method, session),
@@ -157,12 +157,12 @@ struct StepDetails {
     dropout: f64,
 }
 
-fn step(args: &StepArgs, method: &dyn AnyMethod) -> Result<()> {
+fn step(args: &StepArgs, method: &dyn AnyMethod, session: &Session<'_>) -> Result<()> {
     let StepArgs { layers, hidden, heads, batch, seq, .. } = *args;
     let device = args.repeats.compute.devices().first()?.autodiff();
     let config = BertConfig { vocab_size: 30_522, ..BertConfig::new(hidden, layers, heads) };
     let bert = Bert::random(&config, Init::new(0), &device)?;
-    let model = model(bert, 2, method, args.repeats.compute.dtype, &device)?;
+    let model = model(bert, 2, method, session.lab.usual_head(method)?, args.repeats.compute.dtype, &device)?;
     let trained = model.count().trained;
 
     // Any word pieces will do; these are not all the same.
@@ -195,11 +195,12 @@ fn model(
     bert: Bert,
     outputs: usize,
     method: &dyn AnyMethod,
+    head: Arc<dyn HeadKind>,
     precision: Precision,
     device: &Device,
 ) -> Result<Box<dyn AnyModel>> {
-    let (init, hidden) = (Init::new(0), bert.shape().hidden);
-    let head = Head::new(hidden, outputs, HeadInput::Cls, init, device);
+    let init = Init::new(0);
+    let head = Head::new(&bert.shape(), outputs, head, init, device);
     Ok(method.build(bert, head, init, device)?.in_precision(precision))
 }
 
@@ -317,9 +318,9 @@ fn epoch(args: &EpochArgs, method: &dyn AnyMethod, session: &Session<'_>) -> Res
     let texts = args.texts.load(&device, session)?;
     let Texts { network, bert, tokenizer, dataset, cache } = &texts;
     let precision = args.repeats.compute.dtype;
-    let model = model(bert.clone(), dataset.outputs(), method, precision, &device)?;
+    let model = model(bert.clone(), dataset.outputs(), method, session.lab.usual_head(method)?, precision, &device)?;
     let mut set = TrainingSet::texts(dataset, &dataset.train, tokenizer, MAX_LENGTH, cache)?;
-    if args.cache_prefix {
+    if args.cache_prefix || method.run_keys().get("cache_prefix") == Some(&true.into()) {
         let layers = model.frozen_layers().context("the embeddings are trained: there is no prefix")?;
         let tokens = set.tokens.clone();
         let how = Inference { network, batch_size: 64, device: &plain };
@@ -333,7 +334,7 @@ fn epoch(args: &EpochArgs, method: &dyn AnyMethod, session: &Session<'_>) -> Res
         kind: dataset.kind.to_string(),
         labels: dataset.labels.clone(),
         pairs: None,
-        head: HeadInput::Cls.to_string(),
+        head: model.head().kind().name().to_owned(),
         max_length: MAX_LENGTH,
         method: method.info(),
         // Nothing is kept, so nobody asks.
@@ -386,7 +387,8 @@ fn ablate(args: &PassArgs, method: &dyn AnyMethod, session: &Session<'_>) -> Res
     let texts = args.texts.load(&device, session)?;
     let (network, layers) = (&texts.network, texts.network.num_hidden_layers);
     let precision = args.repeats.compute.dtype;
-    let model = model(texts.bert.clone(), texts.dataset.outputs(), method, precision, &device)?;
+    let head = session.lab.usual_head(method)?;
+    let model = model(texts.bert.clone(), texts.dataset.outputs(), method, head, precision, &device)?;
     let set = texts.validation()?;
     let how = Inference { network, batch_size: args.batch, device: &device };
     let anew = args.repeats.measure("anew", (), || {
@@ -409,7 +411,8 @@ fn inference(args: &PassArgs, method: &dyn AnyMethod, session: &Session<'_>) -> 
     let device = args.repeats.compute.devices().first()?;
     let texts = args.texts.load(&device, session)?;
     let precision = args.repeats.compute.dtype;
-    let model = model(texts.bert.clone(), texts.dataset.outputs(), method, precision, &device)?;
+    let head = session.lab.usual_head(method)?;
+    let model = model(texts.bert.clone(), texts.dataset.outputs(), method, head, precision, &device)?;
     let set = texts.validation()?;
     let lengths = lengths(set.tokens());
     let details = args.texts.details(&texts, args.batch, method, &lengths, model.count().trained);

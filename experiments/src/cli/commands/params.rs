@@ -28,9 +28,9 @@ pub struct ParamsArgs {
     /// Classes of the task's head
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     classes: usize,
-    /// What the head reads: cls (the paper) or pooler (the authors' released code)
-    #[arg(long, default_value = "cls", value_name = "NAME")]
-    head: String,
+    /// The head, such as cls (the paper) or pooler (the authors' released code) [default: the method's, or cls]
+    #[arg(long, value_name = "NAME")]
+    head: Option<String>,
     /// Number of tasks in the total (the paper's GLUE table counts 9)
     #[arg(long, default_value_t = 9, value_name = "N")]
     tasks: usize,
@@ -60,7 +60,11 @@ pub fn run(args: &ParamsArgs, session: &Session<'_>) -> Result<()> {
     if !pooler {
         bert.pooler = None;
     }
-    let head = Head::new(config.hidden_size, args.classes, session.lab.heads.find(&args.head)?, init, &device);
+    let kind = match &args.head {
+        Some(name) => session.lab.heads.find(name)?,
+        None => session.lab.usual_head(&*method)?,
+    };
+    let head = Head::new(&config.shape(), args.classes, kind, init, &device);
     let count = method.count(bert, head, init, &device)?;
 
     let report = Report {

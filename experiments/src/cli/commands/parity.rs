@@ -1,10 +1,13 @@
 //! `parity`: whether devices compute the same.
 
+use std::sync::Arc;
+
 use adapter_core::Init;
 use anyhow::{Result, bail, ensure};
 use bert_backbone::{Bert, BertConfig};
 use clap::Args;
 use serde::Serialize;
+use tasks::HeadKind;
 
 use super::params::chosen_method;
 use crate::{
@@ -67,10 +70,11 @@ pub fn run(args: &ParityArgs, session: &Session<'_>) -> Result<()> {
     };
     // Said before anything is computed.
     args.devices.iter().try_for_each(|name| name.open().map(drop))?;
-    let expected = args.traces(&*method, *reference)?;
+    let head = session.lab.usual_head(&*method)?;
+    let expected = args.traces(&*method, &head, *reference)?;
     let mut devices = Vec::new();
     for &device in others {
-        devices.push(Compared { device, parity: parity(&expected, &args.traces(&*method, device)?, tolerance) });
+        devices.push(Compared { device, parity: parity(&expected, &args.traces(&*method, &head, device)?, tolerance) });
     }
     let backbone = if args.random { "random".to_owned() } else { args.backbone.name()?.to_owned() };
     let report = Report { backbone, reference: *reference, tolerance, devices };
@@ -82,14 +86,14 @@ pub fn run(args: &ParityArgs, session: &Session<'_>) -> Result<()> {
 }
 
 impl ParityArgs {
-    fn traces(&self, method: &dyn AnyMethod, device: DeviceName) -> Result<Traces> {
-        let device = device.open()?;
+    fn traces(&self, method: &dyn AnyMethod, head: &Arc<dyn HeadKind>, device: DeviceName) -> Result<Traces> {
+        let (device, head) = (device.open()?, head.clone());
         if self.random {
             let config = BertConfig { vocab_size: 1000, ..BertConfig::new(64, 4, 4) };
-            return trace(method, Bert::random(&config, Init::new(0), &device)?, &config, &device);
+            return trace(method, head, Bert::random(&config, Init::new(0), &device)?, &config, &device);
         }
         let backbone = self.backbone.load(&device)?;
-        trace(method, backbone.bert, &backbone.config, &device)
+        trace(method, head, backbone.bert, &backbone.config, &device)
     }
 }
 
