@@ -253,8 +253,12 @@ impl Method for AdapterConfig {
         let problem = if self.size == 0 {
             "adapter_size 0: the bottleneck needs at least 1 unit (a layer is left out by a 0 in `layer_sizes`)"
                 .to_owned()
+        } else if let Some(size) = self.layer_sizes.iter().chain([&self.size]).find(|size| **size > WIDEST) {
+            format!("adapter_size {size}: {WIDEST} at most")
         } else if self.depth == 0 {
             "depth 0: at least one projection leads into the bottleneck".to_owned()
+        } else if self.depth > DEEPEST {
+            format!("depth {}: {DEEPEST} at most", self.depth)
         } else if !(sigma.is_finite() && sigma > 0.0) {
             format!("init_std {sigma}: a positive number is needed (the paper tries 1e-7 to 1)")
         } else if given != 0 && given != layers {
@@ -289,6 +293,11 @@ impl Method for AdapterConfig {
         self.norm == InnerNorm::Batch
     }
 }
+
+/// The widest bottleneck: wider than any network.
+const WIDEST: usize = 65_536;
+/// The most projections that lead into a bottleneck.
+const DEEPEST: usize = 64;
 
 /// A bottleneck with a skip connection: `y + up(f(down(y)))`, or one of its variants.
 ///

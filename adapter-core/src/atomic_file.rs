@@ -1,8 +1,8 @@
-//! Files that appear whole or not at all.
+//! Files that appear whole or not at all, and that are read only if they are files.
 
 use std::{
     fs,
-    io::{self, Write},
+    io::{self, Read, Write},
     path::Path,
 };
 
@@ -19,6 +19,25 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
     temporary(path, bytes)?.persist(path)?;
     Ok(())
+}
+
+/// The contents of an ordinary file of at most `most` bytes. Anything else (a device, a pipe) might never end.
+///
+/// # Errors
+/// If it is no such file, or cannot be read.
+pub fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    // Before it is opened: opening a pipe waits for whoever writes into it.
+    let found = fs::metadata(path)?;
+    if !found.is_file() {
+        let what = if found.is_dir() { "this is a folder" } else { "this is no ordinary file" };
+        return Err(io::Error::other(what));
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::other(format!("more than {} MB", most >> 20)));
+    }
+    Ok(bytes)
 }
 
 /// Writes `bytes` to `path` as [`write_atomically`] does, unless there is a file already; says whether there was none.

@@ -1,12 +1,12 @@
 //! The one form of our own files: safetensors with a JSON header and a checksum over everything.
 
-use std::{collections::BTreeMap, fs, io, path::Path};
+use std::{collections::BTreeMap, io, path::Path};
 
 use safetensors::{Dtype, SafeTensorError, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-use crate::atomic_file::write_atomically;
+use crate::atomic_file::{read_file, write_atomically};
 
 /// What a file is for and which version of that form it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,9 @@ pub enum Flaw {
     /// Its contents are not those that were written.
     #[error("the contents do not match their checksum; copy the file again")]
     Checksum,
+    /// A tensor holds something that is no finite number.
+    #[error("the tensor `{0}` has values that are not finite; train it again, with a lower learning rate")]
+    NotFinite(String),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -157,7 +160,7 @@ impl Container {
     /// # Errors
     /// If it is no whole, unchanged file of this form and version.
     pub fn read<H: DeserializeOwned>(self, path: &Path) -> Result<(H, BTreeMap<String, Stored>), Flaw> {
-        self.from_bytes(&fs::read(path)?)
+        self.from_bytes(&read_file(path, u64::MAX)?)
     }
 
     /// A hash over the header and all tensors.

@@ -34,6 +34,7 @@ mod insertion;
 mod method;
 mod methods;
 mod mix;
+mod nearest;
 mod place;
 mod precision;
 mod probe;
@@ -44,7 +45,7 @@ mod tensors;
 pub use accounting::ParamCount;
 pub use activation::{Activation, UnknownActivation};
 pub use adapter::{Adapter, AdapterConfig, InnerNorm, Interaction, Placement, Scaling, Sites};
-pub use atomic_file::{check_writable, write_atomically, write_once};
+pub use atomic_file::{check_writable, read_file, write_atomically, write_once};
 pub use container::{Container, Flaw, Stored};
 pub use dropout::{DropoutKey, DropoutMask, DropoutSite};
 pub use init::Init;
@@ -55,6 +56,7 @@ pub use methods::{
     ParallelAdapters, Pfeiffer, Pool, Rescaled, TopLayers,
 };
 pub use mix::mix;
+pub use nearest::nearest;
 pub use place::{LayerSpan, LayerSpanError, Place, Site};
 pub use precision::{cast, in_f32, precision};
 pub use probe::{Probe, Probed};

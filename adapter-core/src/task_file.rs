@@ -196,9 +196,17 @@ impl TaskFile {
     /// Reads and verifies a file.
     ///
     /// # Errors
-    /// If the file is no whole, unchanged task file of this format version.
+    /// If the file is no whole, unchanged task file of this format version, or has values that are not finite: nothing can be
+    /// predicted with those.
     pub fn read(path: &Path) -> Result<Self, TaskFileError> {
-        let read = FORM.read(path).and_then(|(info, stored)| Self::from_stored(info, stored));
+        let finite = |file: Self| {
+            let is_finite = |values: &[f32]| values.iter().all(|value| value.is_finite());
+            match file.tensors.iter().find(|(_, (_, values))| !is_finite(values)) {
+                Some((name, _)) => Err(Flaw::NotFinite(name.clone())),
+                None => Ok(file),
+            }
+        };
+        let read = FORM.read(path).and_then(|(info, stored)| Self::from_stored(info, stored)).and_then(finite);
         read.map_err(|flaw| TaskFileError::File { path: path.to_owned(), flaw })
     }
 

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
+    files::{read_file, write_file},
     folder::{ABLATION, EXPERIMENTS, RECORD, STREAMS},
     store::json_files,
 };
@@ -47,17 +48,15 @@ pub fn export(runs: &Path, to: &Path) -> io::Result<usize> {
     // Neither a name nor a date: the bytes depend on the records alone.
     let mut packed = GzBuilder::new().write(Vec::new(), Compression::best());
     for file in &files {
-        let text = fs::read_to_string(runs.join(file))?;
+        let text = read_file(&runs.join(file))?;
         let wrong = |error: serde_json::Error| io::Error::new(io::ErrorKind::InvalidData, format!("{file}: {error}"));
-        let document: BTreeMap<String, serde_json::Value> = serde_json::from_str(&text).map_err(wrong)?;
+        let document: BTreeMap<String, serde_json::Value> = serde_json::from_slice(&text).map_err(wrong)?;
         let document = serde_json::value::to_raw_value(&document).map_err(wrong)?;
         let line = serde_json::to_string(&Line { file: file.clone(), document: &document }).map_err(wrong)?;
         packed.write_all(line.as_bytes())?;
         packed.write_all(b"\n")?;
     }
-    let beside = to.with_file_name(format!(".{}.tmp", to.file_name().unwrap_or_default().to_string_lossy()));
-    fs::write(&beside, packed.finish()?)?;
-    fs::rename(&beside, to)?;
+    write_file(to, &packed.finish()?)?;
     Ok(files.len())
 }
 

@@ -28,6 +28,7 @@ mod exhibit;
 mod experiment;
 mod export;
 mod figures;
+mod files;
 mod findings;
 pub mod folder;
 mod listing;

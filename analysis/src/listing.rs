@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use crate::{
     Kept, SCHEMA, Scored, Status,
     export::documents,
+    files::{read_file, sweep, write_file},
     folder::{CHECKPOINT, RECORD, RUN, STEPS},
     parallel::shared_out,
     store::is_run,
@@ -141,13 +142,14 @@ impl Listed {
     }
 
     fn of_folder(id: &str, folder: &Path) -> Option<Self> {
-        match fs::read(folder.join(RECORD)) {
+        match read_file(&folder.join(RECORD)) {
             Ok(bytes) => return Some(Self::of_record(id, &bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => return None,
             Err(error) => return Some(Self::nothing(id, RunState::Unreadable(error.to_string()))),
         }
-        let started = fs::read(folder.join(RUN)).ok().and_then(|bytes| serde_json::from_slice::<Started>(&bytes).ok());
+        let started =
+            read_file(&folder.join(RUN)).ok().and_then(|bytes| serde_json::from_slice::<Started>(&bytes).ok());
         let traces = started.is_some() || [CHECKPOINT, STEPS].iter().any(|trace| folder.join(trace).exists());
         let mut listed = traces.then(|| Self::nothing(id, RunState::Unfinished))?;
         listed.config = started.map(|started| started.config).unwrap_or_default();
@@ -223,7 +225,8 @@ fn stamp(path: &Path) -> Option<Stamp> {
 }
 
 fn read_index(place: &Path) -> HashMap<String, (Stamp, Listed)> {
-    let text = fs::read_to_string(place.join(INDEX)).unwrap_or_default();
+    let bytes = read_file(&place.join(INDEX)).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().collect();
     let parse = |lines: &[&str]| -> Vec<(Stamp, Listed)> {
         lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
@@ -237,10 +240,8 @@ fn write_index(place: &Path, runs: &[(Option<Stamp>, Listed)]) -> io::Result<()>
         known.map(|run| serde_json::to_string(run).map(|line| line + "\n")).collect()
     };
     let text: String = shared_out(runs, &lines).into_iter().collect::<serde_json::Result<_>>()?;
-    let path = place.join(format!("{INDEX}.{}", std::process::id()));
-    fs::write(&path, text)
-        .and_then(|()| fs::rename(&path, place.join(INDEX)))
-        .inspect_err(|_| drop(fs::remove_file(&path)))
+    sweep(place);
+    write_file(&place.join(INDEX), text.as_bytes())
 }
 
 /// The names of all folders of runs in a folder, sorted.

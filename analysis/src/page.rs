@@ -55,6 +55,7 @@ struct ReportHtml<'a> {
     facts: Vec<String>,
     contents: Vec<Link>,
     empty: Option<&'static str>,
+    incomplete: Option<String>,
     hero: Option<String>,
     own: Vec<String>,
     verdicts: String,
@@ -184,6 +185,7 @@ impl Page<'_> {
             } else {
                 "None of the records in this folder can be read; see below why."
             }),
+            incomplete: self.incomplete(),
             hero: hero.map(|part| self.sections(&[part])).transpose()?.map(|sections| sections.concat()),
             own: self.sections(&self.own)?,
             verdicts: self.verdicts(),
@@ -382,6 +384,14 @@ impl Page<'_> {
 
     fn document(&self, file: &str, name: &str) -> Document {
         Document { name: name.to_owned(), link: self.link.as_ref().map(|folder| format!("{folder}/{file}")) }
+    }
+
+    /// What the page is made without: that may change verdicts.
+    fn incomplete(&self) -> Option<String> {
+        let (problems, runs) = (&self.store.problems, self.store.runs.len());
+        let first = problems.first().filter(|_| runs > 0)?;
+        let records = if problems.len() == 1 { "1 record".to_owned() } else { format!("{} records", problems.len()) };
+        Some(format!("{records} cannot be read, and this page is made without: {}: {}", first.file, first.what))
     }
 
     /// Experiments, gaps and every run.

@@ -9,6 +9,7 @@ use crate::{
     Store, StoreError,
     chart::Figure,
     exhibit::{Exhibit, Shown},
+    files::{sweep, write_file},
     findings::{Finding, findings},
     made::Made,
     own,
@@ -40,12 +41,12 @@ pub enum ReportError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A file cannot be written.
-    #[error("cannot write {}: {source}", path.display())]
+    #[error("cannot write {}: {reason}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The page cannot be put together.
     #[error("cannot put the page together: {0}")]
@@ -69,8 +70,9 @@ pub fn write_report(runs: &Path, out: &Path, exhibits: &[Exhibit], made: &Made) 
     let named = |name: &str| exhibits.iter().any(|exhibit| exhibit.name() == name);
     let mut findings = findings(&store);
     findings.retain(|finding| finding.shown_in.iter().any(|name| named(name)));
-    for folder in [out.join("figures"), out.join("tables")] {
-        fs::create_dir_all(&folder).map_err(|source| ReportError::Write { path: folder, source })?;
+    for folder in [out.to_owned(), out.join("figures"), out.join("tables")] {
+        fs::create_dir_all(&folder).map_err(|reason| ReportError::Write { path: folder.clone(), reason })?;
+        sweep(&folder);
     }
     let all = || own.iter().chain(exhibits).zip(own_shown.iter().chain(&shown));
     let figures: Vec<(&Exhibit, &Figure)> = all()
@@ -118,13 +120,6 @@ fn write_figure(name: &str, figure: &Figure, out: &Path) -> Result<(), ReportErr
     }
 }
 
-/// Writes a file beside its place and then moves it there.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = path.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
-    let written = fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, path));
-    written.map_err(|source| {
-        let _ = fs::remove_file(&beside);
-        ReportError::Write { path: path.to_owned(), source }
-    })
+    write_file(path, bytes).map_err(|reason| ReportError::Write { path: path.to_owned(), reason })
 }

@@ -8,11 +8,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     AblationRecord, ExperimentRecord, RunRecord, SCHEMA, StreamRecord,
     export::documents,
+    files::read_file,
     folder::{ABLATION, CHECKPOINT, EXPERIMENTS, LOCK, LOGS, PARAMETERS, QUEUES, RECORD, STEPS, STREAMS, TENSORBOARD},
     parallel::shared_out,
     setup::{ACCURACY, Common, Run},
@@ -35,7 +36,7 @@ pub struct Store {
 }
 
 /// A file that could not be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// The file, seen from the store's folder.
     pub file: String,
@@ -50,12 +51,12 @@ pub enum StoreError {
     #[error("there is no folder {}: give --runs the folder of `run` (it makes one called `runs`), or an export", .0.display())]
     Missing(PathBuf),
     /// It is there, but cannot be read.
-    #[error("cannot read {}: {source}", folder.display())]
+    #[error("cannot read {}: {reason}", folder.display())]
     Unreadable {
         /// The folder.
         folder: PathBuf,
         /// Why.
-        source: io::Error,
+        reason: io::Error,
     },
 }
 
@@ -76,7 +77,7 @@ impl Store {
     /// # Errors
     /// If it is not there or cannot be read. An empty one is no error.
     pub fn read(place: &Path) -> Result<Self, StoreError> {
-        let unreadable = |source| StoreError::Unreadable { folder: place.to_owned(), source };
+        let unreadable = |reason| StoreError::Unreadable { folder: place.to_owned(), reason };
         if !place.exists() {
             return Err(StoreError::Missing(place.to_owned()));
         }
@@ -146,7 +147,7 @@ impl Store {
         &self,
         ids: impl IntoIterator<Item = &'a str>,
     ) -> Result<BTreeMap<&'a str, RunRecord>, StoreError> {
-        let unreadable = |source| StoreError::Unreadable { folder: self.folder.clone(), source };
+        let unreadable = |reason| StoreError::Unreadable { folder: self.folder.clone(), reason };
         let documents = Documents::of(&self.folder).map_err(unreadable)?;
         let record = |id: &'a str| Some((id, read_record(&format!("{id}/{RECORD}"), &documents).ok()?));
         Ok(ids.into_iter().filter_map(record).collect())
@@ -323,7 +324,7 @@ impl<'a> Documents<'a> {
 
     fn read(&self, file: &str) -> io::Result<Cow<'_, [u8]>> {
         match self {
-            Documents::Folder(folder) => fs::read(folder.join(file)).map(Cow::Owned),
+            Documents::Folder(folder) => read_file(&folder.join(file)).map(Cow::Owned),
             Documents::Export(documents) => {
                 documents.get(file).map(|bytes| Cow::Borrowed(bytes.as_slice())).ok_or(io::ErrorKind::NotFound.into())
             }

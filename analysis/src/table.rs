@@ -195,8 +195,11 @@ struct CellHtml {
 
 /// A cell of CSV.
 pub fn csv_cell(text: &str) -> String {
+    // A spreadsheet would compute it, whoever wrote it.
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err();
+    let text = if is_formula { format!("'{text}") } else { text.to_owned() };
     let special = text.contains([',', '"', '\n', '\r']);
-    if special { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+    if special { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 
 /// A whole number with its digits in groups of three.
@@ -298,5 +301,16 @@ mod tests {
             "a|b\\_c*\\textless{}script\\textgreater{}\\textbackslash{}input\\{x\\}\\%\\$\\&\\#\\textasciitilde{}\\textasciicircum{}\","
         ));
         assert!(table.html().unwrap().contains("a|b_c*&#60;script&#62;\\input{x}%$&#38;#~^&#34;,"));
+    }
+
+    #[rstest::rstest]
+    #[case("=1+1", "'=1+1")]
+    #[case("@x", "'@x")]
+    #[case("+x, y", "\"'+x, y\"")]
+    #[case("-0.5", "-0.5")]
+    #[case("+3", "+3")]
+    #[case("adapters", "adapters")]
+    fn no_cell_is_a_formula(#[case] text: &str, #[case] cell: &str) {
+        assert_eq!(csv_cell(text), cell);
     }
 }

@@ -2,22 +2,21 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt, fs, io,
-    ops::Range,
+    fmt, fs,
+    io::{self, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
 };
 
 use adapter_core::{Tensors, replace_values};
 use burn::module::Module;
 use half::{bf16, f16};
-use memmap2::Mmap;
 use pytorch_reader::{DType as PickleDtype, PytorchReader};
-use safetensors::{Dtype, SafeTensors};
+use safetensors::{Dtype, tensor::Metadata};
 
 /// The tensors of a weight file, under their names in [`Bert`](crate::Bert).
 pub struct Checkpoint {
     path: PathBuf,
-    file: Option<Mmap>,
+    file: Option<fs::File>,
     tensors: BTreeMap<String, Stored>,
     used: BTreeSet<String>,
 }
@@ -32,8 +31,8 @@ struct Stored {
 }
 
 enum Place {
-    /// Bytes of the mapped file.
-    Mapped(Range<usize>),
+    /// So many bytes of the file, from a place on.
+    Bytes { start: u64, length: usize },
     /// An entry of a PyTorch archive.
     Pickled(Box<pytorch_reader::Tensor>),
 }
@@ -72,6 +71,14 @@ pub enum CheckpointError {
         path: PathBuf,
         /// What the reader said.
         reason: String,
+    },
+    /// A tensor holds something that is no finite number.
+    #[error("{}: the tensor `{name}` has values that are not finite; fetch or copy the file again", path.display())]
+    NotFinite {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
     },
     /// Two tensors have the same meaning.
     #[error("{}: two tensors are called `{name}` once prefixes and old spellings are removed", path.display())]
@@ -125,20 +132,23 @@ impl Checkpoint {
     /// If the file is damaged, or a tensor holds no floats.
     pub fn tensors_of(path: &Path) -> Result<Tensors, CheckpointError> {
         let is_pickle = path.extension().is_some_and(|extension| extension == "bin" || extension == "pt");
-        let (found, file) = if is_pickle { (pickled(path)?, None) } else { mapped(path)? };
+        let (found, file) = if is_pickle { (pickled(path)?, None) } else { safetensors(path)? };
         let file = Self { path: path.to_owned(), file, tensors: BTreeMap::new(), used: BTreeSet::new() };
         let read = |(name, stored): (String, Stored)| match &stored.format {
             Format::Other(dtype) => {
                 let reason = format!("{name} is stored as {dtype}, not as f32, f16, bf16 or f64");
                 Err(CheckpointError::Damaged { path: path.to_owned(), reason })
             }
-            _ => Ok((name, (stored.shape.clone(), file.read(&stored)?))),
+            _ => {
+                let values = file.read(&name, &stored)?;
+                Ok((name, (stored.shape, values)))
+            }
         };
         found.into_iter().map(read).collect()
     }
 
     fn open_safetensors(path: PathBuf) -> Result<Self, CheckpointError> {
-        let (found, file) = mapped(&path)?;
+        let (found, file) = safetensors(&path)?;
         Self::new(path, found, file)
     }
 
@@ -147,7 +157,7 @@ impl Checkpoint {
         Self::new(path, found, None)
     }
 
-    fn new(path: PathBuf, found: Found, file: Option<Mmap>) -> Result<Self, CheckpointError> {
+    fn new(path: PathBuf, found: Found, file: Option<fs::File>) -> Result<Self, CheckpointError> {
         let mut tensors = BTreeMap::new();
         for (name, stored) in found {
             let Some(name) = canonical(&name) else { continue };
@@ -191,7 +201,7 @@ impl Checkpoint {
                 problems.0.push(format!("  unsupported: {name} is stored as {dtype}, not as f32, f16, bf16 or f64"));
                 return None;
             }
-            match self.read(stored) {
+            match self.read(&name, stored) {
                 Ok(values) if transposed => Some(transpose(&values, expected[0], expected[1])),
                 Ok(values) => Some(values),
                 Err(error) => {
@@ -220,7 +230,7 @@ impl Checkpoint {
         let (Some(a), Some(b)) = (self.tensors.get(decoder), self.tensors.get(embeddings)) else {
             return Ok(true);
         };
-        let tied = self.read(a)? == self.read(b)?;
+        let tied = self.read(decoder, a)? == self.read(embeddings, b)?;
         if tied {
             self.used.insert(decoder.to_owned());
         }
@@ -233,47 +243,90 @@ impl Checkpoint {
         unused.cloned().collect()
     }
 
-    fn read(&self, stored: &Stored) -> Result<Vec<f32>, CheckpointError> {
-        match (&stored.place, &self.file) {
-            (Place::Mapped(range), Some(file)) => Ok(floats(&file[range.clone()], &stored.format)),
-            (Place::Pickled(tensor), _) => match tensor.read() {
-                Ok(bytes) => Ok(floats(&bytes, &stored.format)),
-                Err(reason) => Err(CheckpointError::Io { path: self.path.clone(), reason }),
-            },
-            (Place::Mapped(_), None) => unreachable!("mapped tensors come with their map"),
+    fn read(&self, name: &str, stored: &Stored) -> Result<Vec<f32>, CheckpointError> {
+        let bytes = match (&stored.place, &self.file) {
+            (Place::Bytes { start, length }, Some(file)) => part_of(file, *start, *length),
+            (Place::Pickled(tensor), _) => tensor.read(),
+            (Place::Bytes { .. }, None) => unreachable!("they come with their file"),
+        };
+        let path = || self.path.clone();
+        let values = match bytes {
+            Ok(bytes) => floats(&bytes, &stored.format),
+            // A file that became shorter while it was read.
+            Err(reason) if reason.kind() == io::ErrorKind::UnexpectedEof => {
+                return Err(CheckpointError::Damaged { path: path(), reason: format!("`{name}` ends too early") });
+            }
+            Err(reason) => return Err(CheckpointError::Io { path: path(), reason }),
+        };
+        if values.iter().any(|value| !value.is_finite()) {
+            return Err(CheckpointError::NotFinite { path: path(), name: name.to_owned() });
         }
+        Ok(values)
     }
 }
 
-/// The tensors of a safetensors file, and the file.
-fn mapped(path: &Path) -> Result<(Found, Option<Mmap>), CheckpointError> {
+fn part_of(mut file: &fs::File, start: u64, length: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    file.seek(SeekFrom::Start(start))?;
+    file.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Longest header of a safetensors file.
+const LONGEST_HEADER: u64 = 100 << 20;
+
+/// The tensors of a safetensors file, and the file. It is read and not mapped: a mapped file that somebody shortens ends the process.
+fn safetensors(path: &Path) -> Result<(Found, Option<fs::File>), CheckpointError> {
     let io_error = |reason| CheckpointError::Io { path: path.to_owned(), reason };
     let damaged = |reason: String| CheckpointError::Damaged { path: path.to_owned(), reason };
-    let opened = fs::File::open(path).map_err(io_error)?;
-    // SAFETY: the map is only read. A file that another process shortens meanwhile would be a fault of its
-    // owner; the project's own downloads appear by rename and are never written again.
-    let file = unsafe { Mmap::map(&opened) }.map_err(io_error)?;
-    let stored = SafeTensors::deserialize(&file).map_err(|e| damaged(e.to_string()))?;
+    let file = fs::File::open(path).map_err(io_error)?;
+    let whole = file.metadata().map_err(io_error)?.len();
+    let start = part_of(&file, 0, 8).map_err(|_| damaged("it has no header".to_owned()))?;
+    let header = start.try_into().map_or(u64::MAX, u64::from_le_bytes);
+    if header > LONGEST_HEADER || header > whole - 8 {
+        return Err(damaged(format!("a header of {header} bytes in a file of {whole}")));
+    }
+    let document = part_of(&file, 8, header as usize).map_err(io_error)?;
+    let metadata: Metadata = serde_json::from_slice(&document).map_err(|error| damaged(error.to_string()))?;
+    let expected = (metadata.data_len() as u64).checked_add(8 + header);
+    if expected != Some(whole) {
+        return Err(damaged(format!(
+            "the header tells of {} bytes, the file has {}",
+            metadata.data_len(),
+            whole - 8 - header
+        )));
+    }
     let mut found = Vec::new();
-    for (name, view) in stored.iter() {
-        let format = match view.dtype() {
+    for (name, info) in metadata.tensors() {
+        let format = match info.dtype {
             Dtype::F16 => Format::F16,
             Dtype::BF16 => Format::Bf16,
             Dtype::F32 => Format::F32,
             Dtype::F64 => Format::F64,
             other => Format::Other(format!("{other:?}")),
         };
-        let start = view.data().as_ptr() as usize - file.as_ptr() as usize;
-        let place = Place::Mapped(start..start + view.data().len());
-        found.push((name.to_owned(), Stored { shape: view.shape().to_vec(), format, place }));
+        let (start, end) = info.data_offsets;
+        let place = Place::Bytes { start: 8 + header + start as u64, length: end - start };
+        found.push((name, Stored { shape: info.shape.clone(), format, place }));
     }
     Ok((found, Some(file)))
 }
 
 /// The tensors of a PyTorch file.
 fn pickled(path: &Path) -> Result<Found, CheckpointError> {
-    let reader = PytorchReader::new(path)
-        .map_err(|e| CheckpointError::Damaged { path: path.to_owned(), reason: e.to_string() })?;
+    let io_error = |reason| CheckpointError::Io { path: path.to_owned(), reason };
+    let damaged = |reason: String| CheckpointError::Damaged { path: path.to_owned(), reason };
+    let file = fs::File::open(path).map_err(io_error)?;
+    let whole = file.metadata().map_err(io_error)?.len();
+    if part_of(&file, 257, 5).is_ok_and(|magic| magic == b"ustar") {
+        return Err(damaged("a tar archive, which PyTorch wrote before it had a BERT".to_owned()));
+    }
+    let reader = PytorchReader::new(path).map_err(|error| damaged(error.to_string()))?;
+    // A few bytes can claim to be a large tensor, by steps of nothing from one value to the next.
+    let claimed = reader.tensors().values().fold(0u64, |sum, tensor| sum.saturating_add(tensor.byte_len() as u64));
+    if claimed > whole.saturating_mul(4).saturating_add(1 << 20) {
+        return Err(damaged(format!("it claims {claimed} bytes of tensors in a file of {whole}")));
+    }
     let mut found = Vec::new();
     for (name, tensor) in reader.into_tensors() {
         let format = match tensor.dtype() {

@@ -1,11 +1,11 @@
 //! BERT's configuration, as Hugging Face writes it.
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
 };
 
-use adapter_core::{Activation, NetworkShape};
+use adapter_core::{Activation, NetworkShape, read_file};
 use serde::{Deserialize, Serialize};
 
 /// The shape of a BERT: the keys of `config.json` that decide what is computed.
@@ -99,6 +99,9 @@ pub enum ConfigError {
     Invalid(String),
 }
 
+/// Bytes of the longest `config.json`.
+const LARGEST: u64 = 16 << 20;
+
 impl BertConfig {
     /// What methods may ask about the network.
     pub fn shape(&self) -> NetworkShape {
@@ -131,9 +134,9 @@ impl BertConfig {
     /// # Errors
     /// If the file cannot be read or describes no BERT.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = fs::read_to_string(path).map_err(|reason| ConfigError::Io { path: path.to_owned(), reason })?;
+        let text = read_file(path, LARGEST).map_err(|reason| ConfigError::Io { path: path.to_owned(), reason })?;
         let config: Self =
-            serde_json::from_str(&text).map_err(|reason| ConfigError::Json { path: path.to_owned(), reason })?;
+            serde_json::from_slice(&text).map_err(|reason| ConfigError::Json { path: path.to_owned(), reason })?;
         config.check()?;
         Ok(config)
     }
@@ -144,17 +147,26 @@ impl BertConfig {
     /// If they do not.
     pub fn check(&self) -> Result<(), ConfigError> {
         let invalid = |reason: String| Err(ConfigError::Invalid(reason));
+        // Far beyond any BERT, but within what can be counted and reserved.
         let sizes = [
-            ("vocab_size", self.vocab_size),
-            ("hidden_size", self.hidden_size),
-            ("num_hidden_layers", self.num_hidden_layers),
-            ("num_attention_heads", self.num_attention_heads),
-            ("intermediate_size", self.intermediate_size),
-            ("max_position_embeddings", self.max_position_embeddings),
-            ("type_vocab_size", self.type_vocab_size),
+            ("vocab_size", self.vocab_size, 10_000_000),
+            ("hidden_size", self.hidden_size, 65_536),
+            ("num_hidden_layers", self.num_hidden_layers, 1_000),
+            ("num_attention_heads", self.num_attention_heads, 65_536),
+            ("intermediate_size", self.intermediate_size, 1_000_000),
+            ("max_position_embeddings", self.max_position_embeddings, 1_000_000),
+            ("type_vocab_size", self.type_vocab_size, 255),
         ];
-        if let Some((name, _)) = sizes.iter().find(|(_, size)| *size == 0) {
-            return invalid(format!("`{name}` is 0"));
+        for (name, size, most) in sizes {
+            if size == 0 || size > most {
+                return invalid(format!("`{name}` is {size}, not from 1 to {most}"));
+            }
+        }
+        if !(self.layer_norm_eps.is_finite() && self.layer_norm_eps > 0.0) {
+            return invalid(format!("`layer_norm_eps` is {}, not a positive number", self.layer_norm_eps));
+        }
+        if !(self.initializer_range.is_finite() && self.initializer_range >= 0.0) {
+            return invalid(format!("`initializer_range` is {}, not a number from 0 up", self.initializer_range));
         }
         let (hidden, heads) = (self.hidden_size, self.num_attention_heads);
         if hidden % heads != 0 {
@@ -203,7 +215,7 @@ mod tests {
 
     fn read(json: &str) -> Result<BertConfig, ConfigError> {
         let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), json).unwrap();
+        std::fs::write(file.path(), json).unwrap();
         BertConfig::read(file.path())
     }
 
@@ -214,7 +226,13 @@ mod tests {
 
     #[rstest]
     #[case(r#""hidden_size": 768"#, r#""hidden_size": 770"#, "12 heads do not divide")]
-    #[case(r#""hidden_size": 768"#, r#""hidden_size": 0"#, "`hidden_size` is 0")]
+    #[case(r#""hidden_size": 768"#, r#""hidden_size": 0"#, "`hidden_size` is 0, not from 1 to")]
+    #[case(r#""hidden_size": 768"#, r#""hidden_size": 3999999996"#, "`hidden_size` is 3999999996, not from 1 to")]
+    #[case(r#""num_hidden_layers": 12"#, r#""num_hidden_layers": 1000000"#, "`num_hidden_layers` is 1000000, not from")]
+    #[case(r#""num_hidden_layers": 12"#, r#""num_hidden_layers": 18446744073709551615"#, "`num_hidden_layers`")]
+    #[case(r#""type_vocab_size": 2"#, r#""type_vocab_size": 256"#, "`type_vocab_size` is 256")]
+    #[case(r#""layer_norm_eps": 1e-12"#, r#""layer_norm_eps": -1"#, "`layer_norm_eps` is -1")]
+    #[case(r#""initializer_range": 0.02"#, r#""initializer_range": -0.02"#, "`initializer_range` is -0.02")]
     #[case(r#""hidden_size": 768"#, r#""hidden_size": "wide""#, "invalid type")]
     #[case(r#""hidden_size": 768,"#, "", "missing field `hidden_size`")]
     #[case(r#""model_type": "bert""#, r#""model_type": "roberta""#, "roberta")]

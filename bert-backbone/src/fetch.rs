@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use adapter_core::nearest;
+
 use crate::{
     DownloadError, Downloader, Expected, HUGGING_FACE, Hub, KnownBackbone, Provenance, Repository, RepositoryKind,
     Source, Staging, WebFile,
@@ -54,15 +56,18 @@ impl Fetched {
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The name is not known.
-    #[error("unknown backbone `{name}` (known: {known}, or OWNER/NAME of the hub); `--backbone` also takes a folder")]
+    #[error("unknown backbone `{name}` ({hint})")]
     Unknown {
         /// The name.
         name: String,
-        /// Those that are.
-        known: String,
+        /// The name that was meant, or those that there are.
+        hint: String,
     },
+    /// A folder that is not there.
+    #[error("there is no folder {}", .0.display())]
+    NoFolder(PathBuf),
     /// The name is known, but the weights were not fetched.
-    #[error("backbone `{name}` is not in {}: run `adapter-lab fetch {name}` first", cache.display())]
+    #[error("backbone `{name}` is neither a folder nor in {}: run `adapter-lab fetch {name}` first", cache.display())]
     NotFetched {
         /// The name.
         name: String,
@@ -152,6 +157,9 @@ impl Fetcher {
         let known = KnownBackbone::find(backbone).is_some();
         if !known && Path::new(backbone).is_dir() {
             return Ok(PathBuf::from(backbone));
+        }
+        if backbone.starts_with(['.', '/', '~']) {
+            return Err(FetchError::NoFolder(PathBuf::from(backbone)));
         }
         let folder = self.folder(backbone);
         if let Source::Embedded = source(backbone)? {
@@ -414,5 +422,7 @@ fn source(name: &str) -> Result<Source, FetchError> {
 
 fn unknown(name: &str) -> FetchError {
     let known: Vec<_> = known_backbones().iter().map(|known| known.name).collect();
-    FetchError::Unknown { name: name.to_owned(), known: known.join(", ") }
+    let near = nearest(name, known.iter().copied()).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+    let hint = format!("{near}known: {}, or OWNER/NAME of the hub, or a folder", known.join(", "));
+    FetchError::Unknown { name: name.to_owned(), hint }
 }

@@ -1,10 +1,12 @@
 //! Text to word pieces.
 
 use std::{
-    fs,
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
 };
 
+use adapter_core::read_file;
 use serde::Deserialize;
 use tokenizers::{
     AddedToken, PostProcessor, TruncationParams, models::wordpiece::WordPiece, normalizers::BertNormalizer,
@@ -15,6 +17,8 @@ use tokenizers::{
 #[derive(Clone, Debug)]
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
+    /// The file that it comes from.
+    path: PathBuf,
 }
 
 /// A text, or a pair of texts, as the network takes it.
@@ -64,10 +68,22 @@ pub enum TokenizerError {
         /// Special tokens that are always there.
         special: usize,
     },
-    /// The tokenizer failed on a text.
-    #[error("tokenising failed: {0}")]
-    Text(String),
+    /// A text that is too long to be taken apart.
+    #[error("a text of {bytes} bytes is too long: {most} are taken at most")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+        /// The longest that is taken.
+        most: usize,
+    },
 }
+
+/// Bytes of the largest `tokenizer.json`.
+const LARGEST: u64 = 256 << 20;
+/// Bytes of the longest text whose word pieces are all wanted.
+const LONGEST: usize = 16 << 20;
+/// Bytes of a text that are looked at for each token that is kept: no word piece is that long.
+const BYTES_A_TOKEN: usize = 1024;
 
 /// What `tokenizer_config.json` says for a plain vocabulary.
 #[derive(Deserialize)]
@@ -92,23 +108,51 @@ impl Tokenizer {
     pub fn load(folder: &Path) -> Result<Self, TokenizerError> {
         let whole = folder.join("tokenizer.json");
         let vocabulary = folder.join("vocab.txt");
-        let mut inner = if whole.is_file() {
-            tokenizers::Tokenizer::from_file(&whole).map_err(|e| file_error(&whole, e))?
+        if whole.exists() {
+            let bytes = read_file(&whole, LARGEST).map_err(|e| file_error(&whole, e))?;
+            Self::from_bytes(&bytes, &whole)
         } else if vocabulary.is_file() {
             let config = folder.join("tokenizer_config.json");
-            let config = match fs::read_to_string(&config) {
-                Ok(text) => serde_json::from_str(&text).map_err(|e| file_error(&config, e))?,
-                Err(_) => PlainConfig::default(),
+            let config = match read_file(&config, LARGEST) {
+                Ok(text) => serde_json::from_slice(&text).map_err(|e| file_error(&config, e))?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => PlainConfig::default(),
+                Err(error) => return Err(file_error(&config, error)),
             };
-            from_vocabulary(&vocabulary, &config)?
+            Self::checked(from_vocabulary(&vocabulary, &config)?, &vocabulary)
         } else {
             let folder = folder.to_owned();
-            return Err(TokenizerError::None { folder });
-        };
+            Err(TokenizerError::None { folder })
+        }
+    }
+
+    /// The tokenizer of a `tokenizer.json`; `path` is what errors call it.
+    ///
+    /// # Errors
+    /// If it is no tokenizer, or one that fails.
+    pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self, TokenizerError> {
+        Self::checked(guarded(path, || tokenizers::Tokenizer::from_bytes(bytes))?, path)
+    }
+
+    /// Tries it, so that one that fails does so before any work.
+    fn checked(mut inner: tokenizers::Tokenizer, path: &Path) -> Result<Self, TokenizerError> {
         // Some files carry a fixed truncation and padding; here lengths are the caller's choice.
         inner.with_padding(None);
-        inner.with_truncation(None).map_err(|e| file_error(&whole, e))?;
-        Ok(Self { inner })
+        inner.with_truncation(None).map_err(|e| file_error(path, e))?;
+        let tokenizer = Self { inner, path: path.to_owned() };
+        for pair in [None, Some("b")] {
+            match tokenizer.encode("a", pair, LONGEST) {
+                Ok(encoded) if encoded.input_ids.is_empty() => {
+                    return Err(file_error(path, "it makes no tokens of a text"));
+                }
+                encoded => encoded?,
+            };
+        }
+        Ok(tokenizer)
+    }
+
+    /// What the tokenizer says; its failures are its file's.
+    fn try_to<T>(&self, f: impl FnOnce(&tokenizers::Tokenizer) -> tokenizers::Result<T>) -> Result<T, TokenizerError> {
+        guarded(&self.path, || f(&self.inner))
     }
 
     /// Encodes a text or a pair with `[CLS]` and `[SEP]`, cut to `max_length` tokens from the longer text first.
@@ -116,16 +160,20 @@ impl Tokenizer {
     /// # Errors
     /// If `max_length` has no room for the special tokens.
     pub fn encode(&self, text: &str, pair: Option<&str>, max_length: usize) -> Result<Encoded, TokenizerError> {
-        let failed = |e: tokenizers::Error| TokenizerError::Text(e.to_string());
-        let special = self.inner.get_post_processor().map_or(0, |p| p.added_tokens(pair.is_some()));
+        let special = self.special_tokens(pair.is_some());
         if max_length < special {
             return Err(TokenizerError::TooShort { max_length, special });
         }
-        let first = self.inner.encode(text, false).map_err(failed)?;
-        let second = pair.map(|pair| self.inner.encode(pair, false)).transpose().map_err(failed)?;
+        // What lies far behind the cut need not be taken apart.
+        let most = max_length.max(64).saturating_mul(BYTES_A_TOKEN);
+        let [first, second] = [Some(text), pair].map(|text| text.map(|text| &text[..text.floor_char_boundary(most)]));
         let limit = TruncationParams { max_length: max_length - special, ..TruncationParams::default() };
-        let (first, second) = truncate_encodings(first, second, &limit).map_err(failed)?;
-        let encoding = self.inner.post_process(first, second, true).map_err(failed)?;
+        let encoding = self.try_to(|inner| {
+            let first = inner.encode(first.unwrap_or_default(), false)?;
+            let second = second.map(|second| inner.encode(second, false)).transpose()?;
+            let (first, second) = truncate_encodings(first, second, &limit)?;
+            inner.post_process(first, second, true)
+        })?;
         // A BERT has one segment for each text.
         let text_ids = encoding.get_type_ids().iter().zip(encoding.get_special_tokens_mask());
         let text_ids = text_ids.map(|(&text, &special)| (special == 0).then_some(text as usize));
@@ -137,12 +185,28 @@ impl Tokenizer {
         })
     }
 
+    fn special_tokens(&self, pair: bool) -> usize {
+        self.inner.get_post_processor().map_or(0, |processor| processor.added_tokens(pair))
+    }
+
+    /// Refuses a length that leaves nothing of a text, or of a pair of them.
+    ///
+    /// # Errors
+    /// As said.
+    pub fn check_room(&self, pair: bool, max_length: usize) -> Result<(), TokenizerError> {
+        let special = self.special_tokens(pair);
+        if max_length > special { Ok(()) } else { Err(TokenizerError::TooShort { max_length, special }) }
+    }
+
     /// The word pieces of a text alone: no special tokens, nothing cut.
     ///
     /// # Errors
-    /// If the tokenizer fails on the text.
+    /// If the tokenizer fails on the text, or it is longer than 16 MB.
     pub fn pieces(&self, text: &str) -> Result<Pieces, TokenizerError> {
-        let encoding = self.inner.encode(text, false).map_err(|e| TokenizerError::Text(e.to_string()))?;
+        if text.len() > LONGEST {
+            return Err(TokenizerError::TooLong { bytes: text.len(), most: LONGEST });
+        }
+        let encoding = self.try_to(|inner| inner.encode(text, false))?;
         Ok(Pieces { ids: encoding.get_ids().to_vec(), offsets: encoding.get_offsets().to_vec() })
     }
 
@@ -151,8 +215,16 @@ impl Tokenizer {
     /// # Errors
     /// If the tokenizer has no written form.
     pub fn hash(&self) -> Result<String, TokenizerError> {
-        let text = self.inner.to_string(false).map_err(|e| TokenizerError::Text(e.to_string()))?;
+        let text = self.try_to(|inner| inner.to_string(false))?;
         Ok(blake3::hash(text.as_bytes()).to_hex().to_string())
+    }
+
+    /// The number of a special token, such as `[CLS]`.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn special(&self, token: &str) -> Result<u32, TokenizerError> {
+        self.id(token).ok_or_else(|| file_error(&self.path, format!("there is no `{token}`")))
     }
 
     /// The number of a word piece.
@@ -163,6 +235,14 @@ impl Tokenizer {
     /// The word piece with number `id`.
     pub fn token(&self, id: u32) -> Option<String> {
         self.inner.id_to_token(id)
+    }
+}
+
+/// What a tokenizer does, whatever it fails with: a strange file makes the library panic.
+fn guarded<T>(path: &Path, f: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, TokenizerError> {
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(done) => done.map_err(|error| file_error(path, error)),
+        Err(_) => Err(file_error(path, "it describes a tokenizer that fails")),
     }
 }
 

@@ -208,3 +208,91 @@ fn parts_of_the_network_and_of_errors_have_names() {
     }
     let _ = (words as fn(&_) -> &_, transform as fn(&_) -> &_, problems as fn(&_) -> Option<&_>);
 }
+
+#[rstest]
+#[case(f32::NAN)]
+#[case(f32::INFINITY)]
+fn a_tensor_without_numbers_is_named(#[case] value: f32) {
+    let folder = tiny_folder();
+    edit(folder.path(), |mut tensors| {
+        let bias = tensors.get_mut("bert.encoder.layer.1.output.dense.bias").unwrap();
+        bias.2[8..12].copy_from_slice(&value.to_le_bytes());
+        tensors
+    });
+    let error = load(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("the tensor `encoder.layer.1.output.dense.bias` has values that are not finite"), "{error}");
+}
+
+/// A file that somebody shortens while it is read is an error, not the end of the process.
+#[test]
+fn weights_that_become_shorter_are_damaged_weights() {
+    let folder = tiny_folder();
+    let path = folder.path().join("model.safetensors");
+    let config = bert_backbone::BertConfig::read(&folder.path().join("config.json")).unwrap();
+    let bert = bert_backbone::Bert::random(&config, adapter_core::Init::new(0), &Device::flex()).unwrap();
+    let mut checkpoint = bert_backbone::Checkpoint::open(folder.path()).unwrap();
+    let length = fs::metadata(&path).unwrap().len();
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(length / 2).unwrap();
+    let error = checkpoint.load(bert, "").unwrap_err().to_string();
+    assert!(error.contains("ends too early"), "{error}");
+}
+
+/// A header that claims more than there is, in every way that a number can.
+#[rstest]
+#[case(u64::MAX)]
+#[case(1 << 40)]
+#[case(200)]
+#[case(7)]
+fn a_header_that_lies_about_its_length_is_damaged(#[case] length: u64) {
+    let folder = tiny_folder();
+    let path = folder.path().join("model.safetensors");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[..8].copy_from_slice(&length.to_le_bytes());
+    fs::write(&path, bytes).unwrap();
+    let error = load(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("damaged or truncated"), "{error}");
+}
+
+#[cfg(unix)]
+#[rstest]
+#[case("config.json")]
+#[case("tokenizer.json")]
+fn what_never_ends_is_not_read(#[case] file: &str, #[values("/dev/zero", "pipe")] what: &str) {
+    let folder = tiny_folder();
+    let path = folder.path().join(file);
+    let _ = fs::remove_file(&path);
+    if what == "pipe" {
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    } else {
+        std::os::unix::fs::symlink(what, &path).unwrap();
+    }
+    let error = load(folder.path()).unwrap_err().to_string();
+    assert!(error.contains(file) && error.contains("this is no ordinary file"), "{error}");
+}
+
+#[test]
+fn a_tokenizer_configuration_that_cannot_be_read_is_no_configuration() {
+    for damage in [|path: &Path| fs::create_dir(path).unwrap(), |path: &Path| fs::write(path, [0xff, 0xfe]).unwrap()] {
+        let folder = tiny_folder();
+        let path = folder.path().join("tokenizer_config.json");
+        fs::remove_file(&path).unwrap();
+        damage(&path);
+        let error = load(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("tokenizer_config.json"), "{error}");
+    }
+}
+
+/// 600 bytes that stand for gigabytes: a tensor whose values are all the same one.
+#[test]
+fn a_pytorch_file_cannot_claim_more_than_it_has() {
+    let folder = tiny_folder();
+    fs::remove_file(folder.path().join("model.safetensors")).unwrap();
+    fs::copy("tests/golden/stride_0.bin", folder.path().join("pytorch_model.bin")).unwrap();
+    let error = load(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("damaged or truncated") && error.contains("it claims"), "{error}");
+    let mut tar = vec![0; 1024];
+    tar[257..262].copy_from_slice(b"ustar");
+    fs::write(folder.path().join("pytorch_model.bin"), tar).unwrap();
+    let error = load(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("a tar archive"), "{error}");
+}

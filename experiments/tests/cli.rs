@@ -470,7 +470,12 @@ fn lists_are_tables_and_json(#[case] what: &str, #[case] name: &str) {
 }
 
 #[rstest]
-#[case(&["params", "--backbone", "bert-bass"], "unknown backbone `bert-bass` (known: nano, minilm-l6")]
+#[case(&["params", "--backbone", "bert-bass"], "unknown backbone `bert-bass` (did you mean `bert-mini`? known: nano, minilm-l6")]
+#[case(&["params", "--backbone", "./nowhere"], "there is no folder ./nowhere")]
+#[case(&["params", "--backbone", "bert-base-uncased", "--adapter-size", "18446744073709551615"], "adapter_size 18446744073709551615: 65536 at most")]
+#[case(&["bench", "step", "--batch", "1000000000000"], "1..=100000")]
+#[case(&["bench", "step", "--layers", "1000000000"], "`num_hidden_layers` is 1000000000")]
+#[case(&["train", "--task", "file:nofile.csv", "--backbone", "nano"], "nofile.csv: No such file or directory (os error 2)\n")]
 #[case(&["params", "--backbone", "bert-base-uncased", "--tuning", "prefix"], "unknown tuning `prefix`")]
 #[case(&["params", "--backbone", "bert-base-uncased", "--tuning", "top-k"], "k 0: give a number from 1 to 12")]
 #[case(&["params", "--backbone", "bert-base-uncased", "--tuning", "top-k", "--k", "13"], "the backbone has 12")]

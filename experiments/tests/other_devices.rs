@@ -20,8 +20,30 @@ mod beside_the_cpu {
     #[rstest]
     #[cfg_attr(feature = "tch", case("tch"))]
     #[cfg_attr(feature = "wgpu", case("wgpu"))]
-    fn a_device_computes_what_the_cpu_does(#[case] device: &str) {
-        let printed = output(&["parity", "--random", "--devices", &format!("flex,{device}")]);
+    fn a_device_computes_what_the_cpu_does(
+        #[case] device: &str,
+        #[values(
+            "adapters",
+            "adapters --scaling learned",
+            "pfeiffer",
+            "parallel",
+            "lora",
+            "lora --targets query,key,value,attention-output,intermediate,output",
+            "ia3",
+            "ia3 --layout peft",
+            "features",
+            "features --pool mean",
+            "features --pool mix",
+            "bias",
+            "layer-norm",
+            "top-k --k 1",
+            "full"
+        )]
+        method: &str,
+    ) {
+        let devices = format!("flex,{device}");
+        let parity = ["parity", "--random", "--devices", &devices, "--tuning"];
+        let printed = output(&parity.into_iter().chain(method.split(' ')).collect::<Vec<_>>());
         assert!(printed.contains("within the tolerance"), "{printed}");
     }
 

@@ -268,13 +268,17 @@ fn labelled(table: &Table, text: &str, pair: Option<&str>, label: Label) -> Resu
     Ok((rows, dropped))
 }
 
+/// Bytes of the longest post that is taken for one, and of all together.
+const LONGEST_POST: u64 = 16 << 20;
+const ALL_POSTS: u64 = 1 << 30;
+
 fn read_newsgroups(path: &Path) -> Result<Vec<Labelled>, DataError> {
     let damaged = |error: std::io::Error| content_error(path, None, format!("damaged archive: {error}"));
     let bytes = read_bytes(path)?;
     let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(&bytes[..]));
-    let mut posts = Vec::new();
+    let (mut posts, mut all) = (Vec::new(), 0);
     for entry in archive.entries().map_err(damaged)? {
-        let mut entry = entry.map_err(damaged)?;
+        let entry = entry.map_err(damaged)?;
         let inside = entry.path().map_err(damaged)?.to_string_lossy().into_owned();
         let steps: Vec<&str> = inside.split('/').collect();
         let [.., part, group, post] = steps[..] else { continue };
@@ -283,7 +287,12 @@ fn read_newsgroups(path: &Path) -> Result<Vec<Labelled>, DataError> {
             continue;
         }
         let mut contents = Vec::new();
-        entry.read_to_end(&mut contents).map_err(damaged)?;
+        entry.take(LONGEST_POST + 1).read_to_end(&mut contents).map_err(damaged)?;
+        // A few bytes of an archive can stand for any number of them.
+        all += contents.len() as u64;
+        if contents.len() as u64 > LONGEST_POST || all > ALL_POSTS {
+            return Err(content_error(path, None, format!("{inside} is too long for a post: damaged archive")));
+        }
         let text = decode(path, contents, Encoding::Latin1)?;
         posts.push(Labelled { id: format!("{group}/{post}"), text, pair: None, label: group.to_owned() });
     }

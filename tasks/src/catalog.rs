@@ -2,6 +2,8 @@
 
 use std::slice;
 
+use adapter_core::nearest;
+
 use crate::{DataError, HubTask, PaperEpochs, SquadVersion, Task, TaskKind, additional, glue, synthetic};
 
 /// The known tasks. The default are those of the paper and their stand-ins over the built-in language.
@@ -127,12 +129,6 @@ impl<'a> IntoIterator for &'a Tasks {
 
 fn lower(name: &str) -> String {
     name.to_lowercase()
-}
-
-/// The known name that is nearest to a mistyped one, if any is near.
-pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let distances = known.into_iter().map(|known| (strsim::levenshtein(name, known), known));
-    distances.min().filter(|(distance, known)| 2 * distance <= known.len()).map(|(_, known)| known)
 }
 
 #[cfg(test)]

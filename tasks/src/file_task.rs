@@ -164,7 +164,7 @@ impl FileTask {
 
     /// The rows of all Parquet files of a folder, in the order of their names, counted through.
     fn read_folder(&self, folder: &Path) -> Result<Vec<Raw>, DataError> {
-        let io = |source| DataError::Io { path: folder.to_owned(), source };
+        let io = |reason| DataError::Io { path: folder.to_owned(), reason };
         let entries = std::fs::read_dir(folder).map_err(io)?.map(|entry| entry.map(|entry| entry.path()));
         let mut files: Vec<PathBuf> = entries.collect::<Result<_, _>>().map_err(io)?;
         files.retain(|file| file.extension().is_some_and(|extension| extension == "parquet"));

@@ -58,9 +58,10 @@ mod task;
 mod tokenised;
 mod windows;
 
+pub use adapter_core::nearest;
 pub use answers::score_answer;
 pub use batches::{BatchConfig, NumberedBatch, Prefetch, epoch_batches, in_order};
-pub use catalog::{Tasks, nearest};
+pub use catalog::Tasks;
 pub use dataset::{Dataset, Example, Target, TaskKind, UnknownKind, majority_accuracy};
 pub use evaluation::{Prediction, evaluate, evaluate_answers};
 pub use file_task::FileTask;

@@ -306,8 +306,17 @@ impl EvaluationSet {
         &self.tokens
     }
 
-    /// All metrics of the task for a model's outputs, one row for each sequence.
+    /// All metrics of the task for a model's outputs, one row for each sequence. Where an output is no finite number, no score is
+    /// one either.
     pub fn score(&self, rows: &[Vec<f32>]) -> Scores {
+        let mut scores = self.scores_of(rows);
+        if !rows.iter().flatten().all(|output| output.is_finite()) {
+            scores.values_mut().for_each(|score| *score = f64::NAN);
+        }
+        scores
+    }
+
+    fn scores_of(&self, rows: &[Vec<f32>]) -> Scores {
         match &self.answers {
             Answers::Texts { kind, classes, examples } => {
                 let predictions: Vec<_> = rows.iter().map(|row| Prediction::from_outputs(*kind, row)).collect();

@@ -1,9 +1,11 @@
 //! Files of examples: decoding, rows, columns, and errors that say where.
 
 use std::{
-    fmt, fs, io,
+    fmt, io,
     path::{Path, PathBuf},
 };
+
+use adapter_core::read_file;
 
 use crate::TaskKind;
 
@@ -11,12 +13,12 @@ use crate::TaskKind;
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
     /// The file cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {reason}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// The system's reason.
-        source: io::Error,
+        reason: io::Error,
     },
     /// Something in the file is not as it must be.
     #[error("{place}: {problem}")]
@@ -99,7 +101,7 @@ pub(crate) fn content_error(path: &Path, line: impl Into<Option<usize>>, problem
 }
 
 pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, DataError> {
-    fs::read(path).map_err(|source| DataError::Io { path: path.to_owned(), source })
+    read_file(path, u64::MAX).map_err(|reason| DataError::Io { path: path.to_owned(), reason })
 }
 
 /// How a file's bytes stand for characters.

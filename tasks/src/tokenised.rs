@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -49,9 +49,10 @@ impl Tokenised {
         }
     }
 
+    /// A segment beyond 255 becomes 255, which no network has either.
     pub(crate) fn push(&mut self, ids: &[u32], types: &[u32]) {
         self.ids.extend_from_slice(ids);
-        self.types.extend(types.iter().map(|&segment| segment as u8));
+        self.types.extend(types.iter().map(|&segment| u8::try_from(segment).unwrap_or(u8::MAX)));
         self.ends.push(self.ids.len() as u32);
     }
 
@@ -83,14 +84,6 @@ pub enum TokeniseError {
     /// The tokenizer failed.
     #[error(transparent)]
     Tokenizer(#[from] TokenizerError),
-    /// The cache cannot be written.
-    #[error("cannot write the token cache {}: {reason}", path.display())]
-    Cache {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        reason: io::Error,
-    },
 }
 
 impl TokenCache {
@@ -107,13 +100,14 @@ impl TokenCache {
     /// The word pieces of `examples`, cut to `max_length`, from the cache if they were made before.
     ///
     /// # Errors
-    /// If the tokenizer fails or the cache cannot be written.
+    /// If the tokenizer fails, or `max_length` leaves nothing of the texts.
     pub fn texts(
         &self,
         examples: &[Example],
         tokenizer: &Tokenizer,
         max_length: usize,
     ) -> Result<Tokenised, TokeniseError> {
+        tokenizer.check_room(examples.iter().any(|example| example.pair.is_some()), max_length)?;
         let texts = examples.iter().flat_map(|example| [Some(example.text.as_str()), example.pair.as_deref()]);
         let key = Key::new("texts", tokenizer, &[max_length])?.texts(texts);
         self.get(key, Tokenised::from_columns, Tokenised::columns, || {
@@ -145,12 +139,13 @@ impl TokenCache {
         if let Some(cached) = CachedFile::open(&path).and_then(|file| read(&file)) {
             return Ok(cached);
         }
-        // A folder that cannot be made is found before the work is done.
-        fs::create_dir_all(folder).map_err(|reason| TokeniseError::Cache { path: folder.clone(), reason })?;
-        sweep(folder);
         let made = make()?;
-        let columns = columns(&made).into_iter().map(|(name, column)| (name.to_owned(), column)).collect();
-        FORM.write(&path, &(), &columns).map_err(|reason| TokeniseError::Cache { path, reason })?;
+        // What cannot be kept is made anew the next time; that is no reason to stop.
+        if fs::create_dir_all(folder).is_ok() {
+            sweep(folder);
+            let columns = columns(&made).into_iter().map(|(name, column)| (name.to_owned(), column)).collect();
+            let _ = FORM.write(&path, &(), &columns);
+        }
         Ok(made)
     }
 }
@@ -226,5 +221,17 @@ impl CachedFile {
 
     pub fn u8(&self, name: &str) -> Option<Vec<u8>> {
         self.0.get(name)?.values(Dtype::U8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_beyond_a_byte_does_not_become_the_first() {
+        let mut tokens = Tokenised::default();
+        tokens.push(&[1, 2], &[1, 256]);
+        assert_eq!(tokens.sequence(0).token_type_ids, [1, 255]);
     }
 }

@@ -157,7 +157,7 @@ fn make_windows(
     tokenizer: &Tokenizer,
     config: WindowConfig,
 ) -> Result<Windows, TokenizerError> {
-    let special = |token: &str| tokenizer.id(token).ok_or_else(|| TokenizerError::Text(format!("no `{token}`")));
+    let special = |token: &str| tokenizer.special(token);
     let ends = [special("[CLS]")?, special("[SEP]")?];
     // Questions of a paragraph share its text; each text is tokenised once.
     let address = |question: &Question| question.context.as_ptr() as usize;

@@ -112,7 +112,7 @@ fn majority_accuracy_is_the_share_of_the_most_frequent_class() {
 #[case("customer-complaints", "customer_complaints/consumer_complaints.csv", csv("Issue,Consumer complaint narrative", &["Loan,I paid", "Debt,They called", "Loan,"]), 20, &["Debt", "Loan"], ("I paid", None, "Loan"))]
 #[case("sms-spam", "sms_spam/SMSSpamCollection", "ham\tHi \"you\nspam\tWIN £100\n".repeat(10).into_bytes(), 20, &["ham", "spam"], ("Hi \"you", None, "ham"))]
 #[case("news-aggregator", "news_aggregator/newsCorpora.csv", "1\tFed \"may act\tu\tp\tb\ts\th\t1\n2\tFilm out\tu\tp\te\ts\th\t1\n".repeat(10).into_bytes(), 20, &["b", "e"], ("Fed \"may act", None, "b"))]
-#[case("20-newsgroups", "20newsgroups/20news-bydate.tar.gz", newsgroups(), 12, &["alt.atheism", "sci.space"], ("From: x\n\ncaf\u{e9}", None, "sci.space"))]
+#[case("20-newsgroups", "20newsgroups/20news-bydate.tar.gz", newsgroups(None), 12, &["alt.atheism", "sci.space"], ("From: x\n\ncaf\u{e9}", None, "sci.space"))]
 fn additional_tasks_read_their_original_files(
     #[case] task: &str,
     #[case] file: &str,
@@ -148,7 +148,7 @@ fn latin1(utf8: Vec<u8>) -> Vec<u8> {
 }
 
 /// An archive as distributed: a `data/` prefix, a stray file, posts in Latin-1.
-fn newsgroups() -> Vec<u8> {
+fn newsgroups(longest: Option<&[u8]>) -> Vec<u8> {
     let mut archive = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
     let mut add = |path: String, contents: &[u8]| {
         let mut header = tar::Header::new_gnu();
@@ -157,6 +157,7 @@ fn newsgroups() -> Vec<u8> {
         archive.append_data(&mut header, path, contents).unwrap();
     };
     add("data/20news-bydate-test/.DS_Store".to_owned(), b"junk");
+    longest.into_iter().for_each(|post| add("data/20news-bydate-train/sci.space/0".to_owned(), post));
     for part in ["train", "test"] {
         for group in ["alt.atheism", "sci.space"] {
             for post in 1..4 {
@@ -169,10 +170,21 @@ fn newsgroups() -> Vec<u8> {
     gzip.finish().unwrap()
 }
 
+/// Some kilobytes of an archive that stand for more than any post.
+#[test]
+fn an_archive_that_grows_without_end_is_damaged() {
+    let root = tempfile::tempdir().unwrap();
+    let archive = newsgroups(Some(&vec![b'a'; 17 << 20]));
+    assert!(archive.len() < 1 << 20);
+    write(root.path(), "additional/20newsgroups/20news-bydate.tar.gz", archive);
+    let error = error(&root, "20-newsgroups");
+    assert!(error.contains("sci.space/0 is too long for a post"), "{error}");
+}
+
 #[test]
 fn text_is_decoded_as_its_file_is_encoded() {
     let root = tempfile::tempdir().unwrap();
-    write(root.path(), "additional/20newsgroups/20news-bydate.tar.gz", newsgroups());
+    write(root.path(), "additional/20newsgroups/20news-bydate.tar.gz", newsgroups(None));
     assert!(load(&root, "20-newsgroups").train[0].text.ends_with("café"));
 }
 
@@ -226,7 +238,7 @@ fn a_score_that_is_none_is_explained() {
 #[test]
 fn a_damaged_archive_is_explained() {
     let root = tempfile::tempdir().unwrap();
-    write(root.path(), "additional/20newsgroups/20news-bydate.tar.gz", &newsgroups()[..100]);
+    write(root.path(), "additional/20newsgroups/20news-bydate.tar.gz", &newsgroups(None)[..100]);
     assert!(error(&root, "20-newsgroups").contains("damaged archive"), "{}", error(&root, "20-newsgroups"));
 }
 

@@ -255,3 +255,16 @@ fn replace(path: &Path, from: &str, to: &str) {
         bytes[at..at + from.len()].copy_from_slice(to.as_bytes());
     });
 }
+
+/// A file whose tensors hold no numbers predicts nothing.
+#[test]
+fn values_that_are_not_finite_are_refused_by_name() {
+    let (folder, ..) = saved(Tuning::Adapters, InnerNorm::None);
+    let path = folder.path().join("v.safetensors");
+    let file = TaskFile::read(&path).unwrap();
+    let mut tensors = file.tensors().clone();
+    tensors.get_mut("head.bias").unwrap().1[1] = f32::NAN;
+    TaskFile::new(file.info.clone(), tensors).write(&path).unwrap();
+    let error = TaskFile::read(&path).unwrap_err().to_string();
+    assert!(error.contains("the tensor `head.bias` has values that are not finite"), "{error}");
+}

@@ -54,6 +54,9 @@ impl Lora {
     }
 }
 
+/// The largest rank: larger than the width of any network.
+const LARGEST: usize = 65_536;
+
 impl Method for Lora {
     type Insertion = LowRankUpdates;
     const NAME: &'static str = "lora";
@@ -76,8 +79,8 @@ impl Method for Lora {
     fn check(&self, network: &NetworkShape) -> Result<(), MethodError> {
         self.also().check(network)?;
         let twice = |projection: &&Projection| self.targets.iter().filter(|other| other == projection).count() > 1;
-        let problem = if self.rank == 0 {
-            "rank 0: at least 1 is needed".to_owned()
+        let problem = if !(1..=LARGEST).contains(&self.rank) {
+            format!("rank {}: a number from 1 to {LARGEST} is needed", self.rank)
         } else if self.targets.is_empty() {
             "targets []: name at least one projection".to_owned()
         } else if let Some(projection) = self.targets.iter().find(twice) {

@@ -40,7 +40,7 @@ pub struct ExperimentArgs {
     #[command(flatten)]
     context: ContextArgs,
     /// Processes that run at the same time, each with its share of the cores [default: one for each core for `nano` on a CPU, else 1]
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     jobs: Option<usize>,
     #[command(flatten)]
     pub executor: ExecutorArgs,

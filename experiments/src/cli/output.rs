@@ -35,8 +35,10 @@ pub fn table(rows: &[Vec<String>]) -> String {
     let mut text = String::new();
     for row in rows {
         let cells = row.iter().enumerate().map(|(column, cell)| {
-            let width = widths[column];
-            if numeric[column] { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+            // Nothing follows the last.
+            let last = column + 1 == row.len() && !numeric[column];
+            let space = " ".repeat(if last { 0 } else { widths[column] - cell.chars().count() });
+            if numeric[column] { format!("{space}{cell}") } else { format!("{cell}{space}") }
         });
         let line = cells.collect::<Vec<_>>().join("  ");
         text.push_str(line.trim_end());

@@ -350,7 +350,11 @@ impl Bars {
     /// Says something above the bars.
     fn say(&self, level: Level, event: &str, text: &str, about: impl FnOnce() -> Value) {
         match &self.shown {
-            Some(shown) => shown.suspend(|| log::say(level, event, text, about)),
+            Some(shown) => {
+                // They are drawn again with the next step. `suspend` would panic on a terminal that is gone.
+                let _ = shown.clear();
+                log::say(level, event, text, about);
+            }
             None => log::say(level, event, text, about),
         }
     }

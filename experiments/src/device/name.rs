@@ -70,12 +70,15 @@ impl FromStr for DeviceName {
         match name.split(':').collect::<Vec<_>>()[..] {
             ["flex"] => Ok(Self::Flex),
             ["tch"] => Ok(Self::Tch),
+            ["tch", "cuda"] => Ok(Self::TchCuda(0)),
             ["tch", "cuda", n] => Ok(Self::TchCuda(number(n)?)),
             ["wgpu"] => Ok(Self::Wgpu(None)),
             ["wgpu", n] => Ok(Self::Wgpu(Some(number(n)?))),
             ["vulkan"] => Ok(Self::Vulkan),
             ["metal"] => Ok(Self::Metal),
+            ["cuda"] => Ok(Self::Cuda(0)),
             ["cuda", n] => Ok(Self::Cuda(number(n)?)),
+            ["rocm"] => Ok(Self::Rocm(0)),
             ["rocm", n] => Ok(Self::Rocm(number(n)?)),
             _ => Err(unknown()),
         }
@@ -268,7 +271,7 @@ mod tests {
 
     #[rstest]
     fn other_names_are_refused(
-        #[values("", "gpu", "cuda", "cuda:", "cuda:-1", "cuda:0:1", "tch:0", "wgpu:x", "FLEX")] name: &str,
+        #[values("", "gpu", "cuda:", "cuda:-1", "cuda:0:1", "tch:0", "wgpu:x", "FLEX")] name: &str,
     ) {
         let error = name.parse::<DeviceName>().unwrap_err().to_string();
         assert!(error.starts_with(&format!("unknown device `{name}`; there are flex, tch")), "{error}");

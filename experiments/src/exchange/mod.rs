@@ -191,7 +191,7 @@ impl Portable {
 
 fn read_json(path: &Path) -> Result<Value> {
     let hint = || format!("cannot read {}", path.display());
-    let bytes = fs::read(path).with_context(hint)?;
+    let bytes = adapter_core::read_file(path, 64 << 20).with_context(hint)?;
     let value: Value = serde_json::from_slice(&bytes).with_context(hint)?;
     ensure!(value.is_object(), "{}: it is no configuration", path.display());
     Ok(value)

@@ -146,7 +146,7 @@ impl Claim {
     pub fn take(run: &Path) -> Result<Claimed> {
         let path = run.join(folder::LOCK);
         let hint = || format!("cannot write {}", path.display());
-        let mut lock = fs::File::create(&path).with_context(hint)?;
+        let mut lock = open_lock(&path).with_context(hint)?;
         let theirs = |owner: Option<Owner>| {
             Ok(Claimed::Theirs(owner.map_or_else(|| path.display().to_string(), |owner| owner.to_string())))
         };
@@ -174,7 +174,7 @@ impl Claim {
                 if !gone && now.duration_since(last).unwrap_or_default() < stale_after() {
                     return theirs(owner);
                 }
-                number + 1
+                number.checked_add(1).with_context(|| format!("{}: no claim has a higher number", run.display()))?
             }
         };
         let (path, line) = (claim_path(run, number), serde_json::to_string(&us)? + "\n");
@@ -234,11 +234,22 @@ impl Drop for Claim {
     }
 }
 
+/// The file that is locked. A link is not followed: it could lead to a file of somebody's.
+fn open_lock(path: &Path) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.create(true).truncate(false).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOFOLLOW);
+    options.open(path)
+}
+
 /// Whether the claim of this number is there, with this first line, and none above it.
 fn holds(run: &Path, number: usize, line: &str) -> bool {
     let mut found = vec![0; line.len()];
     let read = fs::File::open(claim_path(run, number)).and_then(|mut file| file.read_exact(&mut found));
-    read.is_ok() && found == line.as_bytes() && !claim_path(run, number + 1).exists()
+    read.is_ok()
+        && found == line.as_bytes()
+        && !number.checked_add(1).is_some_and(|next| claim_path(run, next).exists())
 }
 
 fn claim_path(run: &Path, number: usize) -> PathBuf {

@@ -1,8 +1,7 @@
 //! Layers of keys: each says what it knows, and a later one wins.
 
 use adapter_core::Key;
-use anyhow::{Context, Result, bail, ensure};
-use config::{Config, File, FileFormat};
+use anyhow::{Result, bail, ensure};
 use serde_json::Value;
 use tasks::nearest;
 
@@ -146,7 +145,7 @@ impl<'a> Layers<'a> {
     /// # Errors
     /// If it is none.
     pub fn parse(text: &str) -> Result<Keys> {
-        Ok(Config::builder().add_source(File::from_str(text, FileFormat::Toml)).build()?.try_deserialize()?)
+        Ok(toml::from_str(text)?)
     }
 
     /// The layer of this process's environment: `ADAPTER_LAB_BATCH_SIZE=16` is `batch_size = 16`.
@@ -208,7 +207,10 @@ impl<'a> Layers<'a> {
         if TEXT_KEYS.contains(&key) || default.is_some_and(Value::is_string) {
             return Ok(text.into());
         }
-        let number = || text.parse::<u64>().map(Value::from).or_else(|_| text.parse::<f64>().map(Value::from));
+        let number = || {
+            let whole = text.parse::<u64>().map(Value::from).or_else(|_| text.parse::<i64>().map(Value::from));
+            whole.or_else(|_| text.parse::<f64>().map(Value::from))
+        };
         let value =
             if default.is_some_and(Value::is_array) { read(text) } else { number().unwrap_or_else(|_| read(text)) };
         self.check(key, &value, &flag)?;
@@ -251,15 +253,8 @@ pub(crate) fn is_no_limit(key: &str, value: &Value) -> bool {
 }
 
 /// All layers as one, the lowest first.
-///
-/// # Errors
-/// If a value cannot be merged.
-pub(crate) fn merge(layers: &[&Keys]) -> Result<Keys> {
-    let mut builder = Config::builder();
-    for &layer in layers {
-        builder = builder.add_source(Config::try_from(layer).context("cannot read these keys")?);
-    }
-    Ok(builder.build()?.try_deserialize()?)
+pub(crate) fn merge(layers: &[&Keys]) -> Keys {
+    layers.iter().flat_map(|layer| layer.iter().map(|(key, value)| (key.clone(), value.clone()))).collect()
 }
 
 /// A value as TOML writes it, or a list of values separated by commas, or a text.
@@ -302,7 +297,7 @@ mod tests {
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let environment = Layers::new(&lab).variables(variables).unwrap();
         let set = Layers::new(&lab).assignments(&["lr=3e-3".to_owned()]).unwrap();
-        assert_eq!(Value::Object(merge(&[&environment, &set]).unwrap()), json!({"epochs": 5, "lr": 3e-3}));
+        assert_eq!(Value::Object(merge(&[&environment, &set])), json!({"epochs": 5, "lr": 3e-3}));
     }
 
     #[test]

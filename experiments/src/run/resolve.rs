@@ -162,7 +162,7 @@ pub fn effective_keys(lab: &Lab, keys: &Keys) -> Result<Keys> {
 /// # Errors
 /// If a method, an optimiser or a profile is not there.
 pub fn origins(lab: &Lab, layers: &[(String, Keys)]) -> Result<BTreeMap<String, (Value, String)>> {
-    let keys = merge(&layers.iter().map(|(_, keys)| keys).collect::<Vec<_>>())?;
+    let keys = merge(&layers.iter().map(|(_, keys)| keys).collect::<Vec<_>>());
     let named = |key: &str, usual: &str| keys.get(key).and_then(Value::as_str).unwrap_or(usual).to_owned();
     let chosen = named("profile", "paper");
     let below = profile(&chosen)?;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use bert_backbone::{Backbone, BertConfig};
 use burn::{module::Module, tensor::Device};
 use serde_json::Value;
-use tasks::{EvaluationSet, Head, TaskData, TaskKind};
+use tasks::{EvaluationSet, Head, Scores, TaskData, TaskKind};
 
 use super::{
     BURN_VERSION, FileOptions, NUMERICS, OpenRun, PreparedData, RunConfig, RunContext, RunManifest, RunStore, StepLog,
@@ -19,9 +19,11 @@ use super::{
     track::Trackers,
 };
 use crate::{
-    device::{CpuClock, Devices, Precision, guard_on, vector_bits},
+    device::{CpuClock, Devices, Precision, guard_on, memory, vector_bits},
     lab::{AnyMethod, AnyModel, Inference, Lab},
-    train::{Checkpoint, CheckpointPolicy, Optimizer, RunError, Silent, Step, Stop, Training, TrainingData, Watch},
+    train::{
+        Checkpoint, CheckpointPolicy, Optimizer, RunError, Silent, Step, Stop, Trained, Training, TrainingData, Watch,
+    },
 };
 
 /// Runs configurations one after the other; what two of them share is loaded once.
@@ -308,6 +310,9 @@ impl<'a> Runner<'a> {
         };
         let mut watchers = Watchers { watch: &mut *watch, log, open: open.as_ref(), trackers: &mut trackers };
         let mut trained = model.train(&training, checkpoints, &mut watchers)?;
+        if let Some(note) = loss_note(&trained) {
+            watch.note(&note);
+        }
 
         // Scores of the model that is kept, on whatever was not looked at in training.
         let (started, mut cpu) = (Instant::now(), CpuClock::start());
@@ -317,10 +322,10 @@ impl<'a> Runner<'a> {
             let batch_size = 2 * config.train.batch_size;
             let how = Inference { network: &backbone.config, batch_size, device: self.device() };
             if let Some(set) = &prepared.test {
-                test = model.evaluate(set, how)?;
+                test = finite(model.evaluate(set, how)?);
             }
             for (name, set) in &prepared.extra {
-                extra.insert(name.clone(), model.evaluate(set, how)?);
+                extra.insert(name.clone(), finite(model.evaluate(set, how)?));
             }
         }
         trained.measured.evaluation_seconds += started.elapsed().as_secs_f64();
@@ -415,6 +420,8 @@ impl<'a> Runner<'a> {
         let head_kind = self.head(config, prepared.kind)?;
         let head = Head::new(&backbone.config.shape(), prepared.outputs, head_kind, init, &devices[0]);
         let head = head.with_dropout(config.head_dropout);
+        let count = method.count(backbone.bert.clone(), head.clone(), init, &devices[0])?;
+        check_memory(count.trained)?;
         let model = method.build(backbone.bert.clone().train(), head, init, &devices[0])?.in_precision(precision);
         if config.cache_prefix {
             prepared = prepared.with_prefix(&*model, config, &backbone.config, self.device())?;
@@ -555,6 +562,32 @@ struct Watchers<'a> {
     log: Option<StepLog>,
     open: Option<&'a OpenRun>,
     trackers: &'a mut Trackers,
+}
+
+/// Refuses to train more than the memory holds: v, its gradient, and Adam's two means.
+fn check_memory(trained: usize) -> Result<()> {
+    let needed = 16 * trained as u64;
+    if let Some(free) = memory::free() {
+        ensure!(
+            needed < free,
+            "{trained} parameters are to be trained: that takes {:.1} GB, {:.1} GB of memory are free",
+            needed as f64 / 1e9,
+            free as f64 / 1e9
+        );
+    }
+    Ok(())
+}
+
+/// Scores that a record can hold: none where one is no finite number.
+fn finite(scores: Scores) -> Scores {
+    if scores.values().all(|score| score.is_finite()) { scores } else { Scores::new() }
+}
+
+/// What is said of a run whose loss grew beyond any sense, although it stayed a number.
+fn loss_note(trained: &Trained) -> Option<String> {
+    let (first, last) = (trained.loss_curve.first()?.1, trained.evaluations.last()?.loss);
+    let grew = last > 1e6 || last > 20.0 * first.max(1.0);
+    grew.then(|| format!("the loss ends at {last:.1e}: try a lower learning rate, or smaller scores to predict"))
 }
 
 impl Watch for Watchers<'_> {

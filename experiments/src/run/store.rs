@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use adapter_core::{TaskFile, write_atomically, write_once};
+use adapter_core::{TaskFile, read_file, write_atomically, write_once};
 use analysis::{Kept, Move, RunRecord, SCHEMA, Scored, Status, folder};
 use anyhow::{Context, Result, anyhow, ensure};
 use serde::{Deserialize, Serialize};
@@ -239,9 +239,9 @@ fn document(document: &impl Serialize) -> Result<String> {
 }
 
 fn read_manifest(path: &Path, id: &str) -> Result<RunManifest> {
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let manifest: RunManifest =
-        serde_json::from_str(&text).with_context(|| format!("{}: not a run this program can read", path.display()))?;
+    let bytes = read_file(path, LARGEST).with_context(|| format!("cannot read {}", path.display()))?;
+    let manifest: RunManifest = serde_json::from_slice(&bytes)
+        .with_context(|| format!("{}: not a run this program can read", path.display()))?;
     let found = run_id(&manifest.config.keys()?, &manifest.fingerprints)?;
     let file = path.display();
     ensure!(found == id, "{file}: it was changed (its contents are those of run {found}); move the folder away");
@@ -279,12 +279,15 @@ pub fn differences(one: &RunRecord, other: &RunRecord) -> Result<Vec<String>> {
     Ok(names.into_iter().filter(differs).cloned().collect())
 }
 
+/// Bytes of the largest record.
+const LARGEST: u64 = 256 << 20;
+
 fn read_record(run: &Path, id: &str) -> Result<Option<RunRecord>> {
     let path = run.join(folder::RECORD);
-    if !path.is_file() {
+    if !path.exists() {
         return Ok(None);
     }
-    let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let bytes = read_file(&path, LARGEST).with_context(|| format!("cannot read {}", path.display()))?;
     let record = parse_record(&bytes, id, &path.display().to_string());
     record.map(Some).map_err(|error| anyhow!("{error:#}; move the folder away to run it anew"))
 }
@@ -295,7 +298,7 @@ fn parse_record(bytes: &[u8], id: &str, place: &str) -> Result<RunRecord> {
     let schema = serde_json::from_slice::<serde_json::Value>(bytes).with_context(hint)?["schema"].as_u64();
     ensure!(schema == Some(u64::from(SCHEMA)), "{place}: schema {schema:?}, this program reads {SCHEMA}");
     let record: RunRecord = serde_json::from_slice(bytes).with_context(hint)?;
-    let scored = record.last.as_ref().is_some_and(|last| last.validation.contains_key(&last.metric));
+    let scored = kept_evaluation(&record).is_some_and(|kept| kept.validation.contains_key(&kept.metric));
     ensure!(scored || record.status == Status::Diverged, "{place}: it has no score");
     let found = run_id(&record.config, &record.fingerprints)?;
     ensure!(record.id == id && found == id, "{place}: this is a record of run {found}, not of {id}");

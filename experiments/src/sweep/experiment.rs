@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, path::Path, str::FromStr};
 
+use adapter_core::read_file;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,6 +12,9 @@ use crate::{
     lab::{Keys, Lab, PARTS},
     run::Layers,
 };
+
+/// Bytes of the longest experiment file.
+const LARGEST: u64 = 16 << 20;
 
 /// How much of an experiment is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -190,7 +194,9 @@ impl Experiment {
         let (text, name, preset) = match preset {
             Some(preset) => (preset.text.clone(), name.to_owned(), true),
             None if name.contains(['.', '/']) => {
-                let text = std::fs::read_to_string(name).with_context(|| format!("cannot read {name}"))?;
+                let hint = || format!("cannot read {name}");
+                let bytes = read_file(Path::new(name), LARGEST).with_context(hint)?;
+                let text = String::from_utf8(bytes).with_context(hint)?;
                 let stem = Path::new(name).file_stem().unwrap_or_default().to_string_lossy().into_owned();
                 // A file never takes the place of a preset, whose figures are the paper's.
                 let taken = lab.presets().iter().any(|preset| preset.name == stem);
@@ -246,7 +252,7 @@ impl Experiment {
             // What is said from outside holds for every task.
             by_task.values_mut().for_each(|own| own.retain(|key, _| !above.iter().any(|keys| keys.contains_key(key))));
             let said = layers.iter().map(|layer| (layer.name.clone(), layer.keys.clone())).collect();
-            Ok(Series { keys: crate::run::merge(&merged)?, by_task, said })
+            Ok(Series { keys: crate::run::merge(&merged), by_task, said })
         });
         Ok(Self {
             name: name.to_owned(),

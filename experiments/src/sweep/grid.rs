@@ -136,6 +136,9 @@ impl Experiment {
     }
 }
 
+/// Points of the largest grid.
+const LARGEST: usize = 100_000;
+
 /// Every point of a grid: a list stands for its values.
 fn expand(lab: &Lab, keys: &Keys, network: &BertConfig) -> Result<Vec<Keys>> {
     let mut points = vec![Keys::new()];
@@ -154,6 +157,8 @@ fn expand(lab: &Lab, keys: &Keys, network: &BertConfig) -> Result<Vec<Keys>> {
             point.insert(key.clone(), value.clone());
             point
         };
+        let many = points.len().saturating_mul(values.len());
+        ensure!(many <= LARGEST, "{key}: with it the grid has {many} points, and {LARGEST} at most are run");
         points = points.iter().flat_map(|point| values.iter().map(move |value| with(point, value))).collect();
     }
     Ok(points)

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use adapter_core::read_file;
 use analysis::folder;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -90,8 +91,8 @@ impl Queue {
     /// If there is none.
     pub fn read(place: &Path) -> Result<Self> {
         let path = place.join(QUEUE);
-        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        serde_json::from_str(&text).with_context(|| format!("{}: not work that this program knows", path.display()))
+        let bytes = read_file(&path, 1 << 30).with_context(|| format!("cannot read {}", path.display()))?;
+        serde_json::from_slice(&bytes).with_context(|| format!("{}: not work that this program knows", path.display()))
     }
 }
 

@@ -409,7 +409,10 @@ impl Processes {
         let log = log_of(place, &name);
         let log = fs::File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let threads = threads_of(self.jobs).to_string();
-        let child = Command::new(std::env::current_exe().context("cannot find this program")?)
+        let mut command = Command::new(this_program()?);
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::arg0(&mut command, "adapter-lab");
+        let child = command
             .args(["work", "--tended", "--name", &name])
             .arg(place)
             .env("RAYON_NUM_THREADS", &threads)
@@ -449,4 +452,10 @@ impl Drop for Processes {
 /// What a process prints.
 fn log_of(place: &Path, name: &str) -> PathBuf {
     place.join(format!("{name}.log"))
+}
+
+/// This very program, even if its file was replaced since it was started.
+fn this_program() -> Result<PathBuf> {
+    let running = Path::new("/proc/self/exe");
+    if running.exists() { Ok(running.to_owned()) } else { std::env::current_exe().context("cannot find this program") }
 }

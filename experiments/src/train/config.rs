@@ -68,6 +68,9 @@ impl Default for TrainConfig {
     }
 }
 
+/// The most that a count may be: beyond any training, and products of two can still be counted.
+const MOST: usize = 1_000_000_000;
+
 impl TrainConfig {
     /// Refuses values that make no sense.
     ///
@@ -86,6 +89,7 @@ impl TrainConfig {
             ("patience", self.patience),
         ] {
             ensure!(value != Some(0), "{name} 0: at least 1 is needed");
+            ensure!(value <= Some(MOST), "{name} {}: {MOST} at most", value.unwrap_or_default());
         }
         let stops_early = self.patience.is_some();
         ensure!(

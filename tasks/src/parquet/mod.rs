@@ -54,7 +54,7 @@ fn reason(panic: &(dyn Any + Send)) -> String {
 
 fn parse(path: &Path, columns: &[&str]) -> Result<ParquetTable, DataError> {
     let damaged = |error: ParquetError| content_error(path, None, format!("not a readable Parquet file: {error}"));
-    let io = |source| DataError::Io { path: path.to_owned(), source };
+    let io = |reason| DataError::Io { path: path.to_owned(), reason };
     let mut file = fs::File::open(path).map_err(io)?;
     if footer::depth(&mut file).map_err(io)?.is_none_or(|depth| depth > DEEPEST) {
         return Err(content_error(path, None, "not a readable Parquet file: its description makes no sense"));

@@ -7,7 +7,7 @@ use analysis::percentile;
 use anyhow::{Context, Result, bail};
 use bert_backbone::{Bert, BertConfig, Encoded, PackedBatch, Tokenizer};
 use burn::tensor::Device;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, builder::RangedU64ValueParser};
 use serde::Serialize;
 use tasks::{Dataset, EvaluationSet, Head, HeadKind, TaskData, TokenCache, TrainingSet};
 
@@ -56,7 +56,7 @@ pub fn run(args: &BenchArgs, session: &Session<'_>) -> Result<()> {
 #[derive(Args, Debug)]
 struct Repeats {
     /// Measurements; the median is given
-    #[arg(long, default_value_t = 5, value_name = "N")]
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = up_to(1_000_000))]
     repeats: usize,
     #[command(flatten)]
     compute: ComputeArgs,
@@ -123,6 +123,11 @@ impl<D: Serialize> Measurement<D> {
     }
 }
 
+/// Counts from 1 on that can be reserved.
+fn up_to(most: u64) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=most)
+}
+
 /// One training step: forward, loss, backward and Adam, on a network with random weights
 #[derive(Args, Debug)]
 struct StepArgs {
@@ -136,10 +141,10 @@ struct StepArgs {
     #[arg(long, default_value_t = 12)]
     heads: usize,
     /// Sequences of a step
-    #[arg(long, alias = "batch-size", default_value_t = 32)]
+    #[arg(long, alias = "batch-size", default_value_t = 32, value_parser = up_to(100_000))]
     batch: usize,
     /// Tokens of a sequence
-    #[arg(long, default_value_t = 128)]
+    #[arg(long, default_value_t = 128, value_parser = up_to(100_000))]
     seq: usize,
     #[command(flatten)]
     repeats: Repeats,

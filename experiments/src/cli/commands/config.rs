@@ -101,7 +101,7 @@ fn show(args: &ShowArgs, session: &Session<'_>) -> Result<Vec<Shown>> {
 
 /// What layers come to where one of them may name several methods: with the keys of all of them.
 fn of_each_method(lab: &Lab, layers: &[(String, Keys)]) -> Result<BTreeMap<String, (Value, String)>> {
-    let keys = merge(&layers.iter().map(|(_, keys)| keys).collect::<Vec<_>>())?;
+    let keys = merge(&layers.iter().map(|(_, keys)| keys).collect::<Vec<_>>());
     let Some(Value::Array(methods)) = keys.get("tuning") else { return origins(lab, layers) };
     let mut all = BTreeMap::new();
     for method in methods {
@@ -121,7 +121,7 @@ fn add_resolved(
     args: &ShowArgs,
     keys: &mut BTreeMap<String, (Value, String)>,
 ) -> Result<()> {
-    let all = merge(&layers.iter().map(|(_, keys)| keys).collect::<Vec<_>>())?;
+    let all = merge(&layers.iter().map(|(_, keys)| keys).collect::<Vec<_>>());
     let (Some(Value::String(backbone)), true) = (all.get("backbone"), all.contains_key("task")) else {
         return Ok(());
     };

@@ -58,12 +58,17 @@ pub fn run(args: &EvalArgs, session: &Session<'_>) -> Result<()> {
     let task = saved.task(&args.task, session)?;
     let data = task.context.load_task(session.lab, &task.name, &task.files, Some(&saved.info.labels), &mut Notes)?;
     let set = evaluation_set(&saved, &task.name, &data, args.split)?.with_metrics(&session.lab.metrics);
+    let scores = saved.model.evaluate(&set, saved.inference())?;
+    ensure!(
+        scores.values().all(|score| score.is_finite()),
+        "the network's outputs are not finite: there is nothing to score"
+    );
     let report = Report {
         task: task_name(&task.name, &data),
         split: args.split,
         examples: set.len(),
         metric: session.lab.tasks.find(&task.name).ok().map(|task| task.metric.clone()),
-        scores: saved.model.evaluate(&set, saved.inference())?,
+        scores,
         majority: set.majority_accuracy(),
     };
     print(&report, args.json, || {

@@ -2,12 +2,17 @@
 
 use std::path::PathBuf;
 
-use analysis::{Finding, Verdict};
-use anyhow::Result;
+use analysis::{Finding, Problem, Verdict};
+use anyhow::{Result, ensure};
 use clap::Args;
 use serde::Serialize;
 
-use crate::cli::{Session, made::made, output::print};
+use crate::cli::{
+    Session,
+    log::{self, Level},
+    made::made,
+    output::print,
+};
 
 /// Draw every figure and table from finished runs, without training
 #[derive(Args, Debug)]
@@ -18,6 +23,9 @@ pub struct ReportArgs {
     /// Folder for the page, the figures and the tables
     #[arg(long, default_value = "out", value_name = "DIR")]
     out: PathBuf,
+    /// Make do without records that cannot be read; otherwise the report is written, but the command fails
+    #[arg(long)]
+    allow_incomplete: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -32,6 +40,36 @@ pub(super) struct Written {
     findings: Vec<FindingRow>,
     /// Figures and tables without any run.
     gaps: Vec<String>,
+    /// Records that cannot be read: everything above is made without them.
+    problems: Vec<Problem>,
+}
+
+/// Problems that are said one by one.
+const SAID: usize = 10;
+
+impl Written {
+    /// Says which records the report lacks.
+    ///
+    /// # Errors
+    /// If there are any, and that is not allowed.
+    pub fn check_whole(&self, allow_incomplete: bool) -> Result<()> {
+        let about = |problem: &Problem| serde_json::json!({"file": problem.file, "what": problem.what});
+        for problem in self.problems.iter().take(SAID) {
+            let text = format!("{} cannot be read: {}", problem.file, problem.what);
+            log::say(Level::Failure, "unreadable", &text, || about(problem));
+        }
+        let (all, more) = (self.problems.len(), self.problems.len().saturating_sub(SAID));
+        if more > 0 {
+            let text = format!("and {more} more records cannot be read");
+            log::say(Level::Failure, "unreadable", &text, || serde_json::json!({"more": more}));
+        }
+        ensure!(
+            allow_incomplete || all == 0,
+            "the report is made without {all} records that cannot be read: remove them, or import them again; with \
+             --allow-incomplete that is no error"
+        );
+        Ok(())
+    }
 }
 
 /// A finding of the paper, and what these runs show.
@@ -54,13 +92,14 @@ impl From<analysis::Report> for Written {
             likely,
         };
         let findings = report.findings.into_iter().map(row).collect();
-        Self { page: report.page, runs: report.runs, findings, gaps: report.gaps }
+        Self { page: report.page, runs: report.runs, findings, gaps: report.gaps, problems: report.problems }
     }
 }
 
 pub fn run(args: &ReportArgs, session: &Session<'_>) -> Result<()> {
     let written: Written = analysis::write_report(&args.runs, &args.out, session.lab.exhibits(), &made())?.into();
-    print(&written, args.json, || text(&written))
+    print(&written, args.json, || text(&written))?;
+    written.check_whole(args.allow_incomplete)
 }
 
 /// Where the report is, what it says, and what it lacks.

@@ -148,6 +148,7 @@ pub fn run(args: &ReproduceArgs, session: &Session<'_>) -> Result<()> {
     })?;
     let written: report::Written = report.context("there is nothing to run")?.into();
     print(&written, args.how.json, || report::text(&written))?;
+    written.check_whole(false)?;
     match failed {
         0 => Ok(()),
         failed => bail!("{failed} runs failed; the page names them"),

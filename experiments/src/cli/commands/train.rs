@@ -69,7 +69,7 @@ pub fn run(args: &TrainArgs, session: &Session<'_>) -> Result<()> {
         drop(progress);
         return args.finish(&runner, &run);
     }
-    let keys = merge(&[&Layers::new(lab).environment()?, &given])?;
+    let keys = merge(&[&Layers::new(lab).environment()?, &given]);
     if args.explain {
         return explain(lab, &keys, args.json);
     }
