@@ -140,7 +140,8 @@ impl Container {
                 (name.to_owned(), Stored { dtype, shape, bytes })
             })
             .collect();
-        if self.checksum(&sealed.info, &tensors) != sealed.checksum {
+        // A fuzzer would have to invert a hash to get any further.
+        if !cfg!(fuzzing) && self.checksum(&sealed.info, &tensors) != sealed.checksum {
             return Err(Flaw::Checksum);
         }
         let header = serde_json::from_str(sealed.info.get()).map_err(|error| damaged(&error))?;
