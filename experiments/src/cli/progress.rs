@@ -494,6 +494,53 @@ mod tests {
         Ended { done, of: 9, label: "a run", result: Err("it failed"), before }
     }
 
+    /// A terminal that was closed.
+    #[derive(Debug)]
+    struct Gone;
+
+    impl indicatif::TermLike for Gone {
+        fn width(&self) -> u16 {
+            80
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            self.flush()
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            self.flush()
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            self.flush()
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            self.flush()
+        }
+        fn write_line(&self, _: &str) -> io::Result<()> {
+            self.flush()
+        }
+        fn write_str(&self, _: &str) -> io::Result<()> {
+            self.flush()
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            self.flush()
+        }
+        fn flush(&self) -> io::Result<()> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+    }
+
+    #[test]
+    fn a_terminal_that_is_gone_ends_no_work() {
+        let target = indicatif::ProgressDrawTarget::term_like(Box::new(Gone));
+        let mut bars = Bars::default();
+        bars.shown = Some(MultiProgress::with_draw_target(target));
+        let doing = Doing { label: "a run".to_owned(), step: 1, of: 2 };
+        for step in 0..5 {
+            bars.show(&BTreeMap::from([(format!("process {}", step % 2), doing.clone())]));
+            bars.whole(step, 5, "");
+            bars.say(Level::Note, "note", "said above the bars", || Value::Null);
+        }
+    }
+
     #[test]
     fn one_experiment_counts_as_it_is_told() {
         let mut count = Count::default();
