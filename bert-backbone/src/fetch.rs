@@ -74,6 +74,14 @@ pub enum FetchError {
         /// The cache that was looked in.
         cache: PathBuf,
     },
+    /// The cache cannot be written.
+    #[error("cannot write {} into the cache: {reason}; let --cache-dir, or ADAPTER_LAB_CACHE, name a folder that can be written", path.display())]
+    Cache {
+        /// What was to be written.
+        path: PathBuf,
+        /// The system's reason.
+        reason: io::Error,
+    },
     /// A file cannot be written or read.
     #[error("{}: {reason}", path.display())]
     Io {
@@ -163,7 +171,7 @@ impl Fetcher {
         }
         let folder = self.folder(backbone);
         if let Source::Embedded = source(backbone)? {
-            nano::write(&folder).map_err(io_error(&folder))?;
+            nano::write(&folder).map_err(|reason| FetchError::Cache { path: folder.clone(), reason })?;
         }
         if folder.is_dir() {
             return Ok(folder);

@@ -210,3 +210,25 @@ fn a_prediction_of_a_long_text_is_printed() {
         .unwrap();
     assert!(output.status.success(), "{}", errors(&output));
 }
+
+#[test]
+fn a_wrong_value_in_a_search_is_named_by_its_key() {
+    let place = Place::new("kind = \"search\"\ntask = \"file:task0.csv\"\ntrials = \"many\"\n");
+    let output = place.command(&[]).output().unwrap();
+    assert!(
+        !output.status.success()
+            && errors(&output).contains("trials = \"many\": invalid type: string \"many\", expected a whole number"),
+        "{}",
+        errors(&output)
+    );
+}
+
+#[test]
+fn a_cache_that_holds_no_backbone_is_named() {
+    let place = Place::new(GRID);
+    fs::write(place.path("file"), "").unwrap();
+    let mut command = place.program(&["encode", "--backbone", "nano", "--text", "a", "--out", "v.safetensors"]);
+    command.env("ADAPTER_LAB_CACHE", place.path("file").join("below"));
+    let output = command.output().unwrap();
+    assert!(!output.status.success() && errors(&output).contains("ADAPTER_LAB_CACHE"), "{}", errors(&output));
+}

@@ -20,6 +20,7 @@ pub use data::PreparedData;
 pub(crate) use data::limited;
 pub use keys::{FILE_KEYS, Layers, RUN_KEYS, SEARCH_KEYS, general_keys};
 pub(crate) use keys::{is_no_limit, merge};
+pub(crate) use resolve::read_keys;
 pub use resolve::{effective_keys, foreign_keys, origins, resolve};
 pub use runner::{FinishedRun, Runner};
 pub use speed::{Speed, Workload};

@@ -93,7 +93,7 @@ fn only(keys: &Keys, wanted: impl Fn(&str) -> bool) -> Keys {
 }
 
 /// Reads keys as `T`; an error names the key.
-fn read<T: DeserializeOwned>(keys: Keys) -> Result<T> {
+pub(crate) fn read_keys<T: DeserializeOwned>(keys: Keys) -> Result<T> {
     for (key, value) in &keys {
         let alone = Keys::from_iter([(key.clone(), value.clone())]);
         let read: serde_json::Result<T> = serde_json::from_value(Value::Object(alone));
@@ -210,14 +210,14 @@ pub fn foreign_keys(lab: &Lab, given: &Keys, keys: &Keys) -> Result<Vec<String>>
 pub fn resolve(lab: &Lab, keys: &Keys, network: &BertConfig, has_pooler: bool) -> Result<RunConfig> {
     keys.iter().try_for_each(|(key, value)| Layers::new(lab).check(key, value, "a run"))?;
     let all = effective_keys(lab, keys)?;
-    let general: General = read(only(&all, |key| General::KEYS.contains(&key)))?;
-    let files: FileOptions = read(only(&all, |key| FILE_KEYS.iter().any(|known| known.name == key)))?;
+    let general: General = read_keys(only(&all, |key| General::KEYS.contains(&key)))?;
+    let files: FileOptions = read_keys(only(&all, |key| FILE_KEYS.iter().any(|known| known.name == key)))?;
     let own = lab.own_keys();
     let rest = only(&all, |key| {
         let file = FILE_KEYS.iter().any(|known| known.name == key);
         !file && !General::KEYS.contains(&key) && !own.contains_key(key)
     });
-    let train: TrainConfig = read(rest)?;
+    let train: TrainConfig = read_keys(rest)?;
     train.check()?;
     ensure!(
         (0.0..1.0).contains(&general.head_dropout),

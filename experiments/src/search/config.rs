@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{Space, TrialConfig, TrialRunner, space::NO_BERT, trial::embedding_name};
 use crate::{
     lab::{Keys, Lab},
-    run::{BUSY_PAUSE, FileOptions, RunContext, SEARCH_KEYS, is_no_limit},
+    run::{BUSY_PAUSE, FileOptions, RunContext, SEARCH_KEYS, is_no_limit, read_keys},
     train::{Ended, RunError, Stop, SweepWatch},
 };
 
@@ -286,7 +286,7 @@ pub(crate) fn search_options(keys: &Keys) -> Result<SearchOptions> {
         value => value.clone(),
     };
     let options = own.map(|(key, value)| (key.clone(), listed(key, value))).collect();
-    let mut options: SearchOptions = serde_json::from_value(Value::Object(options))?;
+    let mut options: SearchOptions = read_keys(options)?;
     options.embeddings.retain(|file| file.as_os_str() != "none");
     Ok(options)
 }
