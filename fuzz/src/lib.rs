@@ -186,8 +186,11 @@ pub fn peft(bytes: &[u8]) {
     import(bytes, "peft", &PEFT);
 }
 
+/// Takes any bytes.
+pub type Target = fn(&[u8]);
+
 /// What there is to call, by name.
-pub const TARGETS: [(&str, fn(&[u8])); 14] = [
+pub const TARGETS: [(&str, Target); 14] = [
     ("adapterhub", adapterhub),
     ("checkpoint_bin", checkpoint_bin),
     ("checkpoint_safetensors", checkpoint_safetensors),
