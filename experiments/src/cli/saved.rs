@@ -224,6 +224,8 @@ impl Saved {
     pub fn predict(&self, examples: &[Example], cache: &TokenCache) -> Result<Vec<Prediction>> {
         let tokens = cache.texts(examples, &self.backbone.tokenizer, self.max_length())?;
         let rows = self.model.outputs(&Arc::new(tokens), self.inference())?;
+        let finite = rows.iter().flatten().all(|output| output.is_finite());
+        ensure!(finite, "the network's outputs are not finite: there is nothing to predict with them");
         Ok(rows.iter().map(|row| Prediction::from_outputs(self.kind, row)).collect())
     }
 }

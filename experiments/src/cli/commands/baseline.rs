@@ -33,7 +33,7 @@ pub struct BaselineArgs {
     #[arg(long, value_name = "NAME|file:PATH|hub:NAME", required_unless_present = "explain")]
     task: Option<String>,
     /// Trials that are drawn
-    #[arg(long, default_value_t = 30, value_name = "N")]
+    #[arg(long, default_value_t = 30, value_name = "N", allow_negative_numbers = true)]
     trials: usize,
     /// Examples that a trial trains on: at first, and each time the best third goes on; `random` draws them from the space
     #[arg(long, default_value = "100000,300000,1000000", value_delimiter = ',', value_name = "N,…|random")]
