@@ -327,6 +327,7 @@ fn largest_difference(one: &[Vec<f32>], other: &[Vec<f32>]) -> f32 {
 #[case(TopLayers::new(1).info(), "mlp")]
 #[case(LayerNormOnly {}.info(), "cls")]
 #[case(BiasOnly {}.info(), "cls")]
+#[case(Features { pool: Pool::Mix }.info(), "mix-mlp")]
 fn a_merged_network_predicts_the_same(#[case] method: MethodInfo, #[case] head: &str) {
     let here = Here::tiny();
     let (file, folder) = (here.file(method, head), here.path("merged"));

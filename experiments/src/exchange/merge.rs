@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use adapter_core::{
-    BiasOnly, FullFineTuning, HeadOnly, LayerNormOnly, Lora, Method, TaskFile, TaskInfo, Tensors, TopLayers,
+    BiasOnly, Features, FullFineTuning, HeadOnly, LayerNormOnly, Lora, Method, TaskFile, TaskInfo, Tensors, TopLayers,
     replace_values, visit_values, write_atomically,
 };
 use anyhow::{Context, Result, bail};
@@ -27,8 +27,15 @@ const PARAMETERS: &str = "v.safetensors";
 /// If the method changes more than weights, or a file cannot be written.
 pub fn merge(file: &TaskFile, backbone: &Backbone, folder: &Path) -> Result<Vec<String>> {
     file.check_backbone(&backbone.id())?;
-    let plain =
-        [FullFineTuning::NAME, TopLayers::NAME, LayerNormOnly::NAME, BiasOnly::NAME, HeadOnly::NAME, Lora::NAME];
+    let plain = [
+        FullFineTuning::NAME,
+        TopLayers::NAME,
+        LayerNormOnly::NAME,
+        BiasOnly::NAME,
+        HeadOnly::NAME,
+        Features::NAME,
+        Lora::NAME,
+    ];
     let method = file.info.method.name.as_str();
     if !plain.contains(&method) {
         bail!("`{method}` computes what no plain BERT does: `export` writes it for a library that has it");
