@@ -51,6 +51,11 @@ impl Look {
             joined: true,
         }
     }
+
+    /// Whether nobody can tell them apart where there are no lines.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.colour == other.colour && self.marker == other.marker
+    }
 }
 
 /// An entry in the legend.

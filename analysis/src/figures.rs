@@ -56,10 +56,23 @@ fn looks(runs: &[&Run], called: impl Fn(&MethodRecord) -> String) -> BTreeMap<St
         let number = looks.len();
         let joined = methods.iter().filter(|other| called(other) == name).count() > 1;
         let free = Look { joined, ..Look::nth(number) };
-        let look = Look { colour: colour.unwrap_or(free.colour), marker: marker.or(free.marker), ..free };
-        looks.insert(name, look);
+        let look = match colour {
+            Some(colour) => Look { colour, marker: marker.or(free.marker), ..free },
+            // All colours are taken: the next pair of a colour and a shape that nobody has.
+            None => pairs().find(|pair| looks.values().all(|look| !pair.is_like(look))).unwrap_or(free),
+        };
+        looks.insert(name, Look { joined, ..look });
     }
     looks
+}
+
+/// Every pair of a colour and a shape; neighbours differ in both.
+fn pairs() -> impl Iterator<Item = Look> {
+    let (colours, shapes) = (PALETTE.len(), Marker::ALL.len());
+    (0..colours * shapes).map(move |number| {
+        let shape = (number % colours + number / colours) % shapes;
+        Look { colour: PALETTE[number % colours], marker: Some(Marker::ALL[shape]), ..Look::nth(number) }
+    })
 }
 
 /// Looks of series over all sizes.
@@ -87,4 +100,18 @@ fn named<'a>(metrics: impl Iterator<Item = &'a str>) -> String {
 /// What stands beside a point of a method: its size or its number of layers.
 fn size(method: &MethodRecord) -> String {
     method.size.map(exact).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_series_can_be_told_apart() {
+        let all: Vec<Look> = pairs().collect();
+        assert_eq!(all.len(), PALETTE.len() * Marker::ALL.len());
+        for (number, look) in all.iter().enumerate() {
+            assert!(all[..number].iter().all(|other| !look.is_like(other)));
+        }
+    }
 }
