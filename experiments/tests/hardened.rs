@@ -181,9 +181,15 @@ fn a_program_that_was_replaced_starts_its_processes_all_the_same() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    // Those whose parent it is: the fourth field, behind a name in parentheses.
+    let is_child = |pid: &String| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)) == Some(&child.id().to_string())
+    };
     let workers = || -> Vec<String> {
-        let found = Command::new("pgrep").args(["-P", &child.id().to_string()]).output().unwrap();
-        String::from_utf8_lossy(&found.stdout).lines().map(str::to_owned).collect()
+        let entries =
+            fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        entries.filter(|name| name.parse::<u32>().is_ok()).filter(is_child).collect()
     };
     while workers().len() < 2 {
         thread::sleep(Duration::from_millis(20));
