@@ -29,7 +29,7 @@ pub fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     // Before it is opened: opening a pipe waits for whoever writes into it.
     let found = fs::metadata(path)?;
     if !found.is_file() {
-        let what = if found.is_dir() { "this is a folder" } else { "this is no ordinary file" };
+        let what = if found.is_dir() { "this is a folder" } else { "not a regular file" };
         return Err(io::Error::other(what));
     }
     let mut bytes = Vec::new();

@@ -15,7 +15,7 @@ const LARGEST: u64 = 256 << 20;
 pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     // Before it is opened: opening a pipe waits for whoever writes into it.
     if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("this is no ordinary file"));
+        return Err(io::Error::other("not a regular file"));
     }
     let mut bytes = Vec::new();
     fs::File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;

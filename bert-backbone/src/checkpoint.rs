@@ -289,7 +289,7 @@ fn safetensors(path: &Path) -> Result<(Found, Option<fs::File>), CheckpointError
     let whole = file.metadata().map_err(io_error)?.len();
     let start = part_of(&file, 0, 8).map_err(|_| damaged("it has no header".to_owned()))?;
     let header = start.try_into().map_or(u64::MAX, u64::from_le_bytes);
-    if header > LONGEST_HEADER || header > whole - 8 {
+    if header > LONGEST_HEADER || header > whole.saturating_sub(8) {
         return Err(damaged(format!("a header of {header} bytes in a file of {whole}")));
     }
     let document = part_of(&file, 8, header as usize).map_err(io_error)?;
@@ -299,7 +299,7 @@ fn safetensors(path: &Path) -> Result<(Found, Option<fs::File>), CheckpointError
         return Err(damaged(format!(
             "the header tells of {} bytes, the file has {}",
             metadata.data_len(),
-            whole - 8 - header
+            whole.saturating_sub(8 + header)
         )));
     }
     let mut found = Vec::new();
