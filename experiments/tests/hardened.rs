@@ -192,7 +192,7 @@ fn a_program_that_was_replaced_starts_its_processes_all_the_same() {
         entries.filter(|name| name.parse::<u32>().is_ok()).filter(is_child).collect()
     };
     while workers().len() < 2 {
-        thread::sleep(Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(1));
     }
     fs::remove_file(place.path("lab")).unwrap();
     fs::write(place.path("lab"), "no program").unwrap();

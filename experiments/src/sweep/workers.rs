@@ -59,6 +59,9 @@ pub const LEFT_EARLY: i32 = 75;
 
 pub(super) const INTERRUPTED: &str = "interrupted; run the same command again to continue";
 
+/// So many processes may be killed with nothing in their hands, one after the other, before the work is given up.
+const MOST_LOST: usize = 5;
+
 /// Time between two looks at what processes say.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -364,11 +367,15 @@ struct Processes {
     jobs: usize,
     running: Vec<(String, Child)>,
     started: usize,
+    /// How many were killed with nothing in their hands since an item was last over.
+    lost: usize,
+    /// How many items were over then.
+    over: usize,
 }
 
 impl Processes {
     fn new(jobs: usize) -> Self {
-        Self { jobs, running: Vec::new(), started: 0 }
+        Self { jobs, running: Vec::new(), started: 0, lost: 0, over: 0 }
     }
 
     /// Starts what is to start, and says which item a process had that died.
@@ -383,6 +390,9 @@ impl Processes {
             // It may have said something before it went.
             heard.listen()?;
         }
+        if heard.ended.len() > self.over {
+            (self.lost, self.over) = (0, heard.ended.len());
+        }
         self.running.retain(|(name, _)| !died.iter().any(|(gone, _)| gone == name));
         for (name, status) in died {
             let log = log_of(place, &name);
@@ -391,8 +401,13 @@ impl Processes {
                 Teller::new(place, "parent").tell(&Event::Ended { item, failed })?;
                 heard.at.remove(&name);
             } else if status.code() != Some(LEFT_EARLY) && !status.success() {
-                let why = heard.left.get(&name).cloned().unwrap_or_else(|| status.to_string());
-                bail!("{why}; log: {}", log.display());
+                // It may be killed before it has anything to do, or between two items: another takes its place. One that ends by
+                // itself would end again.
+                self.lost += 1;
+                if status.code().is_some() || self.lost > MOST_LOST {
+                    let why = heard.left.get(&name).cloned().unwrap_or_else(|| status.to_string());
+                    bail!("{why}; log: {}", log.display());
+                }
             }
         }
         let free = heard.free(queue, Duration::MAX);
