@@ -213,6 +213,11 @@ impl Exhibit {
         }
     }
 
+    /// Whether its name is that of a part of every report.
+    pub fn has_reserved_name(&self) -> bool {
+        own::PAGE_IDS.contains(&self.name.as_str())
+    }
+
     /// Of a preset: a user's own experiment of the same name is not meant.
     #[must_use]
     pub fn of_preset(self) -> Self {

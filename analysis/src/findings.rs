@@ -12,6 +12,7 @@ use crate::{
     select::{Point, Sweep, best_point, by_method, mean, sweeps, tasks},
     setup::Run,
     standing::{Measure, Standing, standing},
+    table::{Cell, Table},
     tables::{Variant, compare_variants, sizes_by_task},
     thresholds::{self, Threshold},
 };
@@ -43,6 +44,24 @@ impl Finding {
             return first();
         }
         self.effects.iter().map(Effect::brief).collect::<Vec<_>>().join(" · ")
+    }
+}
+
+/// What follows from each, as a table.
+pub fn verdicts(findings: &[Finding]) -> Table {
+    let row = |finding: &Finding| {
+        vec![
+            Cell::text(finding.name),
+            Cell::text(finding.verdict.in_words()),
+            Cell::text(finding.shown_in.join(", ")),
+            Cell::text(finding.brief()),
+        ]
+    };
+    Table {
+        title: "Findings of the paper, held against these runs".to_owned(),
+        head: ["finding", "verdict", "from", "effect, 95 % interval, what is asked for"].map(str::to_owned).into(),
+        rows: findings.iter().map(row).collect(),
+        notes: Vec::new(),
     }
 }
 

@@ -24,8 +24,8 @@ use crate::{
 /// The key that names the method.
 const TUNING: &str = "tuning";
 
-/// Names that the page has given to its own parts.
-const PAGE_IDS: [&str; 11] = [
+/// Names that a report has given to its own parts.
+pub const PAGE_IDS: [&str; 11] = [
     "results",
     "own-experiments",
     "findings",

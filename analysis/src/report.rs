@@ -10,13 +10,14 @@ use crate::{
     chart::Figure,
     exhibit::{Exhibit, Shown},
     files::{sweep, write_file},
-    findings::{Finding, findings},
+    findings::{Finding, findings, verdicts},
     made::Made,
     own,
     page::{Page, link},
     parallel::one_by_one,
     render::{Drawing, RenderError},
     store::Problem,
+    table::Table,
 };
 
 /// What was written.
@@ -58,7 +59,8 @@ pub enum ReportError {
 
 /// Reads the runs in `runs` and writes the page, the figures and the tables into `out`: those of `exhibits`, such as
 /// [`paper_exhibits`](crate::paper_exhibits), and before them a figure and a table of every experiment that none of them is
-/// made of; the page's foot says how it was `made`. A file is there whole or not at all.
+/// made of; the page's foot says how it was `made`. The verdicts are a table of their own, `findings`. A file is there whole or
+/// not at all.
 ///
 /// # Errors
 /// If there is no such folder of runs, or a file cannot be written. Runs that are missing or damaged are gaps, not errors.
@@ -86,10 +88,11 @@ pub fn write_report(runs: &Path, out: &Path, exhibits: &[Exhibit], made: &Made) 
     written.into_iter().collect::<Result<(), ReportError>>()?;
     for (exhibit, shown) in all() {
         if let Some(Shown::Table(table)) = shown {
-            for (kind, text) in [("md", table.markdown()), ("csv", table.csv()), ("tex", table.latex())] {
-                write(&out.join("tables").join(format!("{}.{kind}", exhibit.name())), text.as_bytes())?;
-            }
+            write_table(exhibit.name(), table, out)?;
         }
+    }
+    if !findings.is_empty() {
+        write_table("findings", &verdicts(&findings), out)?;
     }
     let absolute = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let page = Page {
@@ -118,6 +121,13 @@ fn write_figure(name: &str, figure: &Figure, out: &Path) -> Result<(), ReportErr
     } else {
         write(&out.join("figures").join(format!("{name}.csv")), data.csv().as_bytes())
     }
+}
+
+fn write_table(name: &str, table: &Table, out: &Path) -> Result<(), ReportError> {
+    for (kind, text) in [("md", table.markdown()), ("csv", table.csv()), ("tex", table.latex())] {
+        write(&out.join("tables").join(format!("{name}.{kind}")), text.as_bytes())?;
+    }
+    Ok(())
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {

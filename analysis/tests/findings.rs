@@ -2,7 +2,9 @@
 
 mod generated;
 
-use analysis::{Finding, IntervalMethod, Store, Verdict, findings, thresholds};
+use std::fs;
+
+use analysis::{Finding, IntervalMethod, Made, Store, Verdict, findings, paper_exhibits, thresholds, write_report};
 use generated::{BACKBONE, Folder, Spec};
 use rstest::rstest;
 use serde_json::json;
@@ -42,6 +44,19 @@ fn close(loss: f64, spread: f64) -> Vec<Spec> {
 #[case(0.2, 0.5, Agrees)]
 fn adapters_are_close_if_the_whole_interval_is(#[case] loss: f64, #[case] spread: f64, #[case] expected: Verdict) {
     check(&Folder::with("table1", close(loss, spread)), "close to full", expected);
+}
+
+/// The verdicts are a file too.
+#[test]
+fn verdicts_are_a_table_of_every_report() {
+    let folder = Folder::with("table1", close(0.2, 0.5));
+    let out = folder.path.join("../out");
+    write_report(&folder.path, &out, &paper_exhibits(), &Made::default()).unwrap();
+    let table = fs::read_to_string(out.join("tables/findings.md")).unwrap();
+    let row = "| Adapters come close to full fine-tuning | agrees | table1 | Loss against full fine-tuning: +0.2 points \\[−0.4, \
+               +0.8\\], asked for: at most 1.8 |";
+    assert!(table.contains(row), "{table}");
+    assert_eq!(table.matches("| cannot say |").count(), findings(&Store::read(&folder.path).unwrap()).len() - 1);
 }
 
 #[test]

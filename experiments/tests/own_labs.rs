@@ -6,8 +6,11 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
+use analysis::Exhibit;
 use bert_backbone::RandomCheckpoint;
 use burn::tensor::Device;
+use experiments::{Lab, run_command};
+use rstest::rstest;
 use serde_json::{Value, json};
 
 /// A program among the examples, in a folder of its own with a small backbone.
@@ -207,4 +210,18 @@ fn a_product_a_head_a_metric_an_optimiser_and_a_figure_of_ones_own_reach_runs_an
         lab.error(&["train", "--task", "syn-topic", "--backbone", "nano", "--head", "maxx"])
             .contains("did you mean `max`?")
     );
+}
+
+/// Two parts of one name could not be told apart.
+#[rstest]
+#[case::method(Lab::paper().method::<adapter_core::Lora>(), "two methods are called `lora`")]
+#[case::preset(Lab::paper().preset("fig4", "task = \"cola\""), "two presets are called `fig4`")]
+#[case::table(Lab::paper().exhibit(Exhibit::table("table1", "Mine", "mine", |_| None)), "two figures or tables are called `table1`")]
+#[case::part_of_the_page(
+    Lab::paper().exhibit(Exhibit::table("findings", "Mine", "mine", |_| None)),
+    "`findings` is a part of every report"
+)]
+fn names_that_clash_are_refused(#[case] lab: Lab, #[case] message: &str) {
+    let error = run_command(&lab, ["list", "tasks"]).unwrap_err();
+    assert!(error.to_string().contains(message), "{error}");
 }

@@ -118,16 +118,16 @@ fn packed(text: &str) -> Vec<u8> {
     packed.finish().unwrap()
 }
 
-/// The figures of the results are what the records beside them draw: whoever changes a drawing draws them anew.
-#[test]
-fn the_published_records_draw_the_published_figures() {
+/// The figures and tables of the results are what the records beside them make: whoever changes a drawing draws them anew.
+#[rstest]
+fn the_published_records_draw_what_is_published(#[values("figures", "tables")] folder: &str) {
     let results = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/results");
     let (place, records) = (Place::new(""), results.join("desk.jsonl.gz"));
     answer(place.program(&["report", "--runs", &records.display().to_string(), "--out", "out", "--json"]));
-    let published: Vec<_> = fs::read_dir(results.join("figures")).unwrap().flatten().collect();
+    let published: Vec<_> = fs::read_dir(results.join(folder)).unwrap().flatten().collect();
     assert!(!published.is_empty());
-    for figure in published {
-        let (name, drawn) = (figure.file_name(), place.path("out/figures").join(figure.file_name()));
-        assert!(fs::read(figure.path()).unwrap() == fs::read(drawn).unwrap(), "{name:?}: `report` draws another");
+    for file in published {
+        let (name, made) = (file.file_name(), place.path("out").join(folder).join(file.file_name()));
+        assert!(fs::read(file.path()).unwrap() == fs::read(made).unwrap(), "{name:?}: `report` makes another");
     }
 }

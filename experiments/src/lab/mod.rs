@@ -186,6 +186,7 @@ impl Lab {
     pub fn exhibit(mut self, exhibit: Exhibit) -> Self {
         let taken = self.exhibits.iter().any(|known| known.name() == exhibit.name());
         self.add(taken, format!("two figures or tables are called `{}`", exhibit.name()));
+        self.add(exhibit.has_reserved_name(), format!("`{}` is a part of every report", exhibit.name()));
         self.exhibits.push(exhibit);
         self
     }
