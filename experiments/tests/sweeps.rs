@@ -391,6 +391,17 @@ fn what_cannot_be_run_is_explained(#[case] options: &[&str], #[case] message: &s
     assert!(!output.status.success() && errors(&output).contains(message), "{}", errors(&output));
 }
 
+#[rstest]
+#[case("series = 5", "series = 5: invalid type")]
+#[case("series = [3]", "series = [3]: invalid type")]
+#[case("kind = 3", "kind = 3: invalid type")]
+#[case("about = false", "about = false: invalid type")]
+#[case("quick = 3", "quick = 3: it needs keys")]
+fn a_wrong_value_in_a_file_is_named_by_its_key(#[case] line: &str, #[case] message: &str) {
+    let output = Place::new(&format!("{line}\ntask = \"file:task0.csv\"")).command(&[]).output().unwrap();
+    assert!(!output.status.success() && errors(&output).contains(message), "{}", errors(&output));
+}
+
 #[test]
 fn every_preset_has_runs_at_every_scale() {
     let (lab, network) = (Lab::paper(), BertConfig::new(768, 12, 12));

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, path::Path, str::FromStr};
 
 use adapter_core::read_file;
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tasks::nearest;
 
@@ -115,24 +115,6 @@ named!(Scale, Scale::Quick, Scale::Desk, Scale::Wide, Scale::Paper);
 named!(Suite, Suite::Paper, Suite::Synthetic, Suite::Tuning);
 named!(ExperimentKind, ExperimentKind::Train, ExperimentKind::Ablate, ExperimentKind::Stream, ExperimentKind::Search);
 
-/// An experiment as it is written down.
-#[derive(Deserialize)]
-struct ExperimentFile {
-    #[serde(default)]
-    about: String,
-    #[serde(default)]
-    kind: ExperimentKind,
-    /// Options of Slurm's jobs.
-    #[serde(default)]
-    slurm: Keys,
-    /// What differs between the methods that are compared.
-    #[serde(default)]
-    series: Vec<Keys>,
-    /// What all have in common, and the parts of some scales. A series can have parts of its own.
-    #[serde(flatten)]
-    keys: Keys,
-}
-
 /// A part of a file.
 struct Layer {
     /// What it is called.
@@ -140,6 +122,12 @@ struct Layer {
     keys: Keys,
     /// What differs on some tasks.
     by_task: BTreeMap<String, Keys>,
+}
+
+/// Takes a key out of `keys` that is not a run's.
+fn take_own<T: DeserializeOwned + Default>(keys: &mut Keys, key: &str) -> Result<T> {
+    let Some(value) = keys.remove(key) else { return Ok(T::default()) };
+    T::deserialize(&value).with_context(|| format!("{key} = {value}"))
 }
 
 /// Takes a part out of `keys`.
@@ -215,7 +203,10 @@ impl Experiment {
     }
 
     fn parse(lab: &Lab, text: &str, name: &str, scale: Scale, suite: Suite, above: &[&Keys]) -> Result<Self> {
-        let file: ExperimentFile = serde_json::from_value(Value::Object(Layers::parse(text)?))?;
+        let mut keys = Layers::parse(text)?;
+        let (about, kind) = (take_own(&mut keys, "about")?, take_own(&mut keys, "kind")?);
+        // Options of Slurm's jobs; what differs between the methods that are compared.
+        let (slurm, series): (Keys, Vec<Keys>) = (take_own(&mut keys, "slurm")?, take_own(&mut keys, "series")?);
         let layers = Layers::new(lab);
         let check = |keys: &Keys| keys.iter().try_for_each(|(key, value)| layers.check(key, value, "the file"));
         // A layer, and what it says of some tasks.
@@ -239,8 +230,8 @@ impl Experiment {
             applying.insert(0, by_task(name.to_owned(), keys)?);
             Ok(applying)
         };
-        let common = divided("the file", file.keys)?;
-        let series = if file.series.is_empty() { vec![Keys::new()] } else { file.series };
+        let common = divided("the file", keys)?;
+        let series = if series.is_empty() { vec![Keys::new()] } else { series };
         let series = series.into_iter().map(|own| {
             let own = divided("its series", own)?;
             let layers: Vec<&Layer> = common.iter().chain(&own).collect();
@@ -257,10 +248,10 @@ impl Experiment {
         Ok(Self {
             name: name.to_owned(),
             preset: false,
-            about: file.about,
-            kind: file.kind,
+            about,
+            kind,
             suite,
-            slurm: file.slurm,
+            slurm,
             series: series.collect::<Result<_>>()?,
         })
     }
