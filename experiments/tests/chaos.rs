@@ -11,7 +11,10 @@ use std::{
 };
 
 use adapter_core::mix;
-use common::place::{Place, contents};
+use common::{
+    place::{Place, contents},
+    process::{children, signal},
+};
 
 const GRID: &str = r#"
 task = "file:task0.csv"
@@ -90,13 +93,8 @@ fn sweep(place: &Place, before: &str, after: &str) -> Child {
     shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-fn children(of: u32) -> Vec<String> {
-    let found = Command::new("pgrep").args(["-P", &of.to_string()]).output().unwrap();
-    String::from_utf8_lossy(&found.stdout).lines().map(str::to_owned).collect()
-}
-
-fn kill(pid: &str) {
-    let _ = Command::new("kill").args(["-KILL", pid]).stderr(Stdio::null()).status();
+fn kill(process: u32) {
+    signal(process, libc::SIGKILL);
 }
 
 /// Waits for the command, but not for ever.
@@ -126,12 +124,12 @@ fn disturb(place: &Place, what: Disturbance, round: u64) {
     };
     thread::sleep(moment);
     match what {
-        Disturbance::Killed => kill(&child.id().to_string()),
-        Disturbance::WorkerKilled => children(child.id()).first().into_iter().for_each(|pid| kill(pid)),
+        Disturbance::Killed => kill(child.id()),
+        Disturbance::WorkerKilled => children(child.id()).first().into_iter().for_each(|worker| kill(*worker)),
         Disturbance::AllKilled => {
             let workers = children(child.id());
-            kill(&child.id().to_string());
-            workers.iter().for_each(|pid| kill(pid));
+            kill(child.id());
+            workers.into_iter().for_each(kill);
         }
         Disturbance::FullDisk => {
             let filler = disk.join("filler");

@@ -12,6 +12,8 @@ use std::{
 };
 
 use common::place::{Place, answer, contents, errors};
+#[cfg(unix)]
+use common::process::{children, signal};
 use rstest::rstest;
 use serde_json::Value;
 
@@ -61,7 +63,7 @@ fn a_hang_up_that_is_ignored_stays_ignored() {
         thread::sleep(Duration::from_millis(20));
     }
     thread::sleep(Duration::from_millis(300));
-    assert!(Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap().success());
+    signal(child.id(), libc::SIGHUP);
     assert!(child.wait().unwrap().success());
     assert_eq!(contents(&place.path("runs")).len(), 3);
 }
@@ -171,8 +173,10 @@ fn what_nothing_can_hold_is_refused_in_words(#[case] options: &[&str], #[case] m
 #[test]
 fn a_program_that_was_replaced_starts_its_processes_all_the_same() {
     let place = Place::new(&GRID.replace("epochs = 2", "epochs = 40"));
-    fs::copy(env!("CARGO_BIN_EXE_adapter-lab"), place.path("lab")).unwrap();
-    let child = Command::new(place.path("lab"))
+    // A name of its own for the program, where programs may be run.
+    let lab = Path::new(env!("CARGO_BIN_EXE_adapter-lab")).with_file_name(format!("replaced-{}", std::process::id()));
+    fs::hard_link(env!("CARGO_BIN_EXE_adapter-lab"), &lab).unwrap();
+    let mut child = Command::new(&lab)
         .current_dir(place.folder.path())
         .args(["run", "own.toml", "--backbone", "tiny", "--runs", "runs", "--jobs", "2", "--scale", "paper"])
         .env("ADAPTER_LAB_CACHE", place.path("cache"))
@@ -181,23 +185,15 @@ fn a_program_that_was_replaced_starts_its_processes_all_the_same() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Those whose parent it is: the fourth field, behind a name in parentheses.
-    let is_child = |pid: &String| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)) == Some(&child.id().to_string())
-    };
-    let workers = || -> Vec<String> {
-        let entries =
-            fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-        entries.filter(|name| name.parse::<u32>().is_ok()).filter(is_child).collect()
-    };
-    while workers().len() < 2 {
+    while children(child.id()).len() < 2 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be disturbed");
         thread::sleep(Duration::from_millis(1));
     }
-    fs::remove_file(place.path("lab")).unwrap();
-    fs::write(place.path("lab"), "no program").unwrap();
-    assert!(Command::new("kill").args(["-KILL", &workers()[0]]).status().unwrap().success());
+    fs::remove_file(&lab).unwrap();
+    fs::write(&lab, "no program").unwrap();
+    signal(children(child.id())[0], libc::SIGKILL);
     let output = child.wait_with_output().unwrap();
+    fs::remove_file(&lab).unwrap();
     // The run of the process that was killed is reported; the others are there.
     assert!(!errors(&output).contains("cannot start a process"), "{}", errors(&output));
     assert!(contents(&place.path("runs")).len() >= 2, "{}", errors(&output));

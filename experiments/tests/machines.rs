@@ -12,7 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::place::{Place, answer, contents, errors};
+use common::{
+    place::{Place, answer, contents, errors},
+    process::signal,
+};
 use experiments::owner_of;
 use serde_json::Value;
 
@@ -92,10 +95,6 @@ fn on_another_machine(place: &Place, options: &[&str], run: Option<&Path>) -> Co
     command
 }
 
-fn signal(name: &str, pid: u32) {
-    assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success(), "{name} {pid}");
-}
-
 /// The process inside the name spaces, as this machine counts.
 fn inner(outer: &Child) -> u32 {
     let children = || fs::read_to_string(format!("/proc/{0}/task/{0}/children", outer.id())).unwrap_or_default();
@@ -129,13 +128,13 @@ fn two_machines_share_a_folder_and_nothing_is_written_twice() {
 
     // It stands still, as a machine does that is out of memory or cut off: the other takes its run, from the last checkpoint.
     let process = inner(&first);
-    signal("-STOP", process);
+    signal(process, libc::SIGSTOP);
     wait_until("a new owner", || owner_of(&run).is_some_and(|now| now != owner));
     let taken = steps(&run).len();
     wait_until("steps of the other", || steps(&run).len() > taken);
 
     // It goes on, as if nothing had happened, and must notice.
-    signal("-CONT", process);
+    signal(process, libc::SIGCONT);
     let other = other.wait_with_output().unwrap();
     assert!(other.status.success(), "{}", errors(&other));
     let first = first.wait_with_output().unwrap();
@@ -180,7 +179,7 @@ impl Cluster {
         let status = fs::read_to_string(format!("/proc/{worker}/status")).unwrap();
         let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().parse().unwrap();
         for process in [daemon.trim().parse().unwrap(), parent, worker] {
-            signal("-KILL", process);
+            signal(process, libc::SIGKILL);
         }
     }
 
@@ -236,7 +235,7 @@ fn a_cluster_does_what_one_machine_does() {
     // The array is cancelled in the middle, and submitted again.
     let (runs, child) = (place.path("cancelled"), with_slurm(&place, "cancelled", &["--yes"]).spawn().unwrap());
     wait_until("a record", || !with_file(&runs, "record.json").is_empty());
-    signal("-INT", child.id());
+    signal(child.id(), libc::SIGINT);
     let output = child.wait_with_output().unwrap();
     assert!(!output.status.success() && errors(&output).contains("cancelled"), "{}", errors(&output));
     wait_until("an empty queue", || cluster.jobs().trim().is_empty());

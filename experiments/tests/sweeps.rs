@@ -5,12 +5,14 @@ mod common;
 use std::{
     fs,
     path::Path,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use bert_backbone::{BertConfig, RandomCheckpoint};
 use burn::tensor::Device;
 use common::place::{Place, answer, contents, errors};
+#[cfg(target_os = "linux")]
+use common::process::{children, signal, signal_group};
 use experiments::{Experiment, Lab, Preset, Scale, StepLine, Suite};
 use rstest::rstest;
 use serde_json::{Map, Value, json};
@@ -116,27 +118,14 @@ fn limits_are_recorded_with_the_examples_they_leave() {
 /// A grid that takes a while.
 const LONG: [&str; 4] = ["--set", "epochs=30", "--set", "seed=0"];
 
-/// The processes that a process has started.
 #[cfg(target_os = "linux")]
-fn children(process: u32) -> Vec<String> {
-    let text = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
-    // Threads start processes too.
-    let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    let all = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    let mut all: Vec<String> =
-        all.chain([text]).flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect();
-    all.sort();
-    all.dedup();
-    all
-}
-
-#[cfg(target_os = "linux")]
-fn wait_for_checkpoints(runs: &Path, count: usize) {
+fn wait_for_checkpoints(child: &mut Child, runs: &Path, count: usize) {
     let checkpoints = || {
         let folders = fs::read_dir(runs).into_iter().flatten().flatten();
         folders.filter(|folder| folder.path().join("checkpoint.safetensors").exists()).count()
     };
     while checkpoints() < count {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be disturbed");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }
@@ -146,9 +135,9 @@ fn wait_for_checkpoints(runs: &Path, count: usize) {
 fn a_killed_process_costs_its_run_alone() {
     let place = Place::new(GRID);
     let options = [&LONG[..], &["--runs", "runs", "--jobs", "2", "--checkpoint-every", "0"]].concat();
-    let child = place.command(&options).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    wait_for_checkpoints(&place.path("runs"), 2);
-    assert!(Command::new("kill").args(["-9", &children(child.id())[0]]).status().unwrap().success());
+    let mut child = place.command(&options).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for_checkpoints(&mut child, &place.path("runs"), 2);
+    signal(children(child.id())[0], libc::SIGKILL);
     let output = child.wait_with_output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let failed = report["failed"].as_array().unwrap();
@@ -165,16 +154,16 @@ fn a_killed_process_costs_its_run_alone() {
 /// Whoever started them is gone, or was told to stop alone: processes do not go on by themselves.
 #[cfg(target_os = "linux")]
 #[rstest]
-fn processes_end_with_the_one_that_started_them(#[values("-9", "-INT", "-TERM")] signal: &str) {
+fn processes_end_with_the_one_that_started_them(#[values(libc::SIGKILL, libc::SIGINT, libc::SIGTERM)] sent: i32) {
     let place = Place::new(GRID);
     let options = [&LONG[..], &["--runs", "runs", "--jobs", "2", "--checkpoint-every", "0"]].concat();
     let mut child = place.command(&options).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    wait_for_checkpoints(&place.path("runs"), 2);
+    wait_for_checkpoints(&mut child, &place.path("runs"), 2);
     let workers = children(child.id());
     assert_eq!(workers.len(), 2);
-    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+    signal(child.id(), sent);
     assert!(!child.wait().unwrap().success());
-    let alive = |worker: &String| {
+    let alive = |worker: &u32| {
         let status = fs::read_to_string(format!("/proc/{worker}/stat")).unwrap_or_default();
         !status.is_empty() && !status.contains(") Z ")
     };
@@ -192,11 +181,9 @@ fn ctrl_c_stops_all_processes_and_the_same_command_goes_on(#[values("1", "2")] j
     use std::os::unix::process::CommandExt;
     let place = Place::new(GRID);
     let options = [&LONG[..], &["--runs", "runs", "--jobs", jobs, "--checkpoint-every", "0"]].concat();
-    let child = place.command(&options).process_group(0).stderr(Stdio::piped()).spawn().unwrap();
-    wait_for_checkpoints(&place.path("runs"), 1);
-    // A terminal sends it to the whole group.
-    let group = format!("-{}", child.id());
-    assert!(Command::new("kill").args(["-INT", "--", &group]).status().unwrap().success());
+    let mut child = place.command(&options).process_group(0).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for_checkpoints(&mut child, &place.path("runs"), 1);
+    signal_group(child.id(), libc::SIGINT);
     let output = child.wait_with_output().unwrap();
     assert!(!output.status.success(), "it was stopped");
     assert!(errors(&output).contains("run the same command again to continue"), "{}", errors(&output));
@@ -586,15 +573,19 @@ fn ctrl_c_ends_a_sweep_that_waits_for_another_process() {
     let place = Place::new(GRID);
     let options = ["--set", "seed=0", "--set", "adapter_size=2", "--set", "k=1", "--runs", "runs"];
     place.run(&options);
-    // The other process holds the lock of a run that has no record.
-    let mut runs = fs::read_dir(place.path("runs")).unwrap().map(|entry| entry.unwrap().path());
-    let run = runs.find(|run| run.join("record.json").exists()).unwrap();
-    fs::remove_file(run.join("record.json")).unwrap();
-    let lock = fs::File::create(run.join("lock")).unwrap();
+    // None is finished, and another process holds the lock of one.
+    let folders = fs::read_dir(place.path("runs")).unwrap().map(|entry| entry.unwrap().path());
+    let records: Vec<_> = folders.map(|run| run.join("record.json")).filter(|record| record.exists()).collect();
+    let [theirs, ours] = &records[..] else { panic!("{records:?}") };
+    records.iter().for_each(|record| fs::remove_file(record).unwrap());
+    let lock = fs::File::create(theirs.with_file_name("lock")).unwrap();
     lock.lock().unwrap();
-    let child = place.command(&options).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_secs(2));
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let mut child = place.command(&options).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    while !ours.exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it does not wait");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    signal(child.id(), libc::SIGINT);
     let output = child.wait_with_output().unwrap();
     assert!(!output.status.success() && errors(&output).contains("interrupted"), "{}", errors(&output));
     // What was finished before is in the experiment's record.
@@ -637,7 +628,8 @@ fn a_file_names_columns_and_a_run_remembers_where_its_data_is() {
     let manifest: Value =
         serde_json::from_slice(&fs::read(place.path("runs").join(&id).join("run.json")).unwrap()).unwrap();
     assert_eq!(manifest["origin"]["files"]["text_column"], "review");
-    assert_eq!(manifest["origin"]["task"], format!("file:{}", place.path("mine.csv").display()));
+    let file = fs::canonicalize(place.path("mine.csv")).unwrap();
+    assert_eq!(manifest["origin"]["task"], format!("file:{}", file.display()));
     // From another folder, with nothing said but the file: it knows its backbone, its task and its columns.
     fs::create_dir(place.path("elsewhere")).unwrap();
     let eval = |folder: &str| {

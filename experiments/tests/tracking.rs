@@ -11,7 +11,10 @@ use std::{
     time::Duration,
 };
 
-use common::place::{Place, answer, errors};
+use common::{
+    place::{Place, answer, errors},
+    process::signal_group,
+};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -154,8 +157,7 @@ impl Server {
 
     /// Kills it, with the processes that it started.
     fn kill(&mut self) {
-        let group = format!("-{}", self.process.id());
-        let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+        signal_group(self.process.id(), libc::SIGKILL);
         let _ = self.process.wait();
     }
 

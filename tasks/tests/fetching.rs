@@ -125,7 +125,7 @@ fn a_hostile_hub_gets_an_error_and_nothing_else(#[case] fault: Fault, #[case] me
     let started = Instant::now();
     let error = Tasks::paper().fetch("glue/rte", &data, &hub.fetcher(&data)).unwrap_err().to_string();
     assert!(error.contains(message), "{error}");
-    assert!(started.elapsed() < Duration::from_secs(8) && hub.requests() < 20);
+    assert!(started.elapsed() < Duration::from_secs(30) && hub.requests() < 20);
     assert!(files(&data).iter().all(|file| file.extension().is_some_and(|e| e == "lock")), "{:?}", files(&data));
     assert_eq!(files(place.path()), files(&data), "nothing outside is touched");
     let honest = Hub::serve_repositories(&golden("hub"), Fault::None);
@@ -165,7 +165,7 @@ fn a_download_that_was_cut_off_continues(#[case] fault: Fault) {
     for _ in 0..3 {
         let started = Instant::now();
         tasks.fetch("glue/rte", data.path(), &fetcher).unwrap_err();
-        assert!(started.elapsed() < Duration::from_secs(5));
+        assert!(started.elapsed() < Duration::from_secs(30));
         assert!(!tasks.find("rte").unwrap().is_present(data.path()), "a part is not taken for the whole");
     }
     tasks.fetch("glue/rte", data.path(), &fetcher).unwrap();

@@ -100,8 +100,8 @@ impl Hub {
     pub fn fetcher(&self, cache: &Path) -> Fetcher {
         let downloader = Downloader {
             allow_http: true,
-            patience: Duration::from_millis(500),
-            slowest: 1 << 26,
+            patience: Duration::from_secs(1),
+            slowest: 1 << 22,
             ..Downloader::default()
         };
         let endpoint = Some(self.endpoint.clone());

@@ -94,6 +94,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn the_peak_grows_with_what_is_used_and_can_be_forgotten() {
+        super::forget_peak();
         let before = super::peak().unwrap();
         let block = vec![1u8; 200 << 20];
         let with = super::peak().unwrap();

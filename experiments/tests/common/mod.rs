@@ -3,6 +3,8 @@
 #![allow(dead_code)] // each test takes what it needs
 
 pub mod place;
+#[cfg(unix)]
+pub mod process;
 
 use std::{
     fs,

@@ -2,6 +2,8 @@
 
 use std::{
     collections::BTreeMap,
+    env,
+    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -45,6 +47,11 @@ impl Place {
     pub fn program(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
         command.current_dir(self.folder.path()).args(arguments);
+        // Nothing of whoever runs the tests.
+        let own = |name: &OsStr| name.to_string_lossy().starts_with("ADAPTER_LAB_") || name == "CLICOLOR_FORCE";
+        for (name, _) in env::vars_os().filter(|(name, _)| own(name)) {
+            command.env_remove(name);
+        }
         command.env("ADAPTER_LAB_CACHE", self.path("cache")).stdin(Stdio::null());
         command
     }
