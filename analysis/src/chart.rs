@@ -3,6 +3,7 @@
 use crate::{
     axis::{Axis, AxisSpec, minus},
     diagram::Diagram,
+    labels::{Area, Labels},
     select::{Estimate, Point},
     standing::{Measure, Standing, standing},
     svg::{Anchor, FAINT, FILL, Font, GRID, INK, Marker, Svg, fit, text_width},
@@ -445,6 +446,27 @@ impl Plot {
         self.series.iter().for_each(|series| series.draw_band(svg, &at));
         self.series.iter().for_each(|series| series.draw_line(svg, &at));
         self.series.iter().for_each(|series| series.draw_dots(svg, &at));
+        self.draw_labels(svg, &at, Area(LEFT, TOP, LEFT + width + RIGHT, TOP + height));
+    }
+
+    fn draw_labels(&self, svg: &mut Svg, at: &impl Fn(f64, f64) -> (f64, f64), within: Area) {
+        let mut labels = Labels::new(within);
+        for series in &self.series {
+            if series.look.joined {
+                labels.add_path(&series.dots.iter().map(|dot| at(dot.x, dot.y)).collect::<Vec<_>>());
+            }
+            for dot in &series.dots {
+                labels.add_point(at(dot.x, dot.y));
+                if let (Some((low, high)), false) = (dot.range, series.band) {
+                    labels.add_path(&[at(dot.x, low), at(dot.x, high)]);
+                }
+            }
+        }
+        let font = Font { fill: FAINT, ..Font::plain(SMALL) };
+        for dot in self.series.iter().flat_map(|series| &series.dots).filter(|dot| !dot.label.is_empty()) {
+            let place = labels.place(at(dot.x, dot.y), text_width(&dot.label, SMALL, false), SMALL);
+            svg.text(place, Anchor::Start, font, &dot.label);
+        }
     }
 }
 
@@ -488,10 +510,6 @@ impl Series {
                     svg.ring(place, 7.0, INK);
                 }
             });
-            if !dot.label.is_empty() {
-                let font = Font { fill: FAINT, ..Font::plain(SMALL) };
-                svg.text((place.0 + 5.0, place.1 - 6.5), Anchor::Start, font, &dot.label);
-            }
         }
     }
 }

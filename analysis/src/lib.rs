@@ -31,6 +31,7 @@ mod figures;
 mod files;
 mod findings;
 pub mod folder;
+mod labels;
 mod listing;
 mod made;
 mod names;

@@ -5,8 +5,8 @@
 //!   presets and figures to [`Lab::paper`] and hands it to [`main`]: it then has every command of `adapter-lab`.
 //! - [`Runner`] takes one run from its configuration to its record; [`Plan`] and [`Sweep`] do that for a whole experiment.
 //!
-//! The rooms follow the way of a run, and each knows only those before it: `device`, `train`, `lab`, `run`, `study`, `sweep`,
-//! and `cli`, the only one that knows the command line, the terminal, signals and exit codes.
+//! The modules follow the way of a run, and each uses only those before it: `device`, `train`, `lab`, `run`, `exchange`, `search`,
+//! `study`, `sweep`, and `cli`, the only one that knows the command line, the terminal, signals and exit codes.
 //!
 //! ```
 //! use experiments::{Lab, PlanOptions, Plan, RunContext};

@@ -1,4 +1,4 @@
-//! The command line: the one room that knows arguments, the terminal, signals and exit codes.
+//! The command line: the one module that knows arguments, the terminal, signals and exit codes.
 
 mod args;
 mod commands;

@@ -10,7 +10,7 @@ mod loss_scale;
 mod optimizer;
 mod replicas;
 mod schedule;
-#[allow(clippy::module_inception)] // the loop is what the room is about
+#[allow(clippy::module_inception)] // the loop is what the module is about
 mod train;
 mod trainer;
 mod watch;

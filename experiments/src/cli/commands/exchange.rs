@@ -73,8 +73,9 @@ pub struct ImportArgs {
 
 /// Write the backbone with what was trained in it as a plain BERT in Hugging Face layout
 ///
-/// For methods that change weights and nothing else: lora, full, top-k, bias, layer-norm. The head is in the model where transformers has
-/// one like it (pooler: BertForSequenceClassification), and in v.safetensors, with which `predict` and `eval` go on.
+/// For methods that change weights and nothing else: lora, full, top-k, bias, layer-norm; and for features and head, which change none.
+/// The head is in the model where transformers has one like it (pooler: BertForSequenceClassification), and in v.safetensors, with
+/// which `predict` and `eval` go on.
 #[derive(Args, Debug)]
 pub struct MergeArgs {
     #[command(flatten)]

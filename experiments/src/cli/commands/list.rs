@@ -214,12 +214,14 @@ fn backbones(args: &ListArgs) -> Result<()> {
     let device = cpu();
     let mut list = Vec::new();
     for known in known_backbones() {
+        let mut bert = Bert::random(&known.config, Init::new(0), &device)?;
+        bert.pooler = bert.pooler.filter(|_| known.pooler);
         list.push(BackboneRow {
             name: known.name,
             layers: known.config.num_hidden_layers,
             hidden: known.config.hidden_size,
             heads: known.config.num_attention_heads,
-            parameters: Bert::random(&known.config, Init::new(0), &device)?.num_params(),
+            parameters: bert.num_params(),
             fetched: fetcher.has(known.name),
             source: known.source.to_string(),
             note: known.note,

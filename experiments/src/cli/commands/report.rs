@@ -17,8 +17,8 @@ use crate::cli::{
 /// Draw every figure and table from finished runs, without training
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// Folder of the runs
-    #[arg(long, default_value = "runs", value_name = "DIR")]
+    /// Folder of the runs, or an export of one
+    #[arg(long, default_value = "runs", value_name = "DIR|FILE")]
     runs: PathBuf,
     /// Folder for the page, the figures and the tables
     #[arg(long, default_value = "out", value_name = "DIR")]
