@@ -469,6 +469,17 @@ fn lists_are_tables_and_json(#[case] what: &str, #[case] name: &str) {
     assert!(String::from_utf8(output.stdout).unwrap().contains(name));
 }
 
+/// A checkpoint without a pooler has fewer parameters than its shape says.
+#[test]
+fn backbones_are_listed_with_the_parameters_that_they_have() {
+    let list = json(&["list", "backbones", "--json"]);
+    let of = |name: &str| {
+        let row = list.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
+        row["parameters"].as_u64().unwrap()
+    };
+    assert_eq!((of("gte-small"), of("bert-base-uncased")), (33_212_160, 109_482_240));
+}
+
 #[rstest]
 #[case(&["params", "--backbone", "bert-bass"], "unknown backbone `bert-bass` (did you mean `bert-mini`? known: nano, minilm-l6")]
 #[case(&["params", "--backbone", "./nowhere"], "there is no folder ./nowhere")]

@@ -17,6 +17,7 @@ use super::dashboard::Dashboard;
 use super::log::{self, Level};
 use crate::{
     run::kept_evaluation,
+    sweep::{Estimate, duration},
     train::{Doing, Ended, Step, Stop, SweepWatch, Watch},
 };
 
@@ -216,9 +217,10 @@ impl SweepProgress {
         self
     }
 
-    /// Counts towards so many runs of several experiments.
-    pub fn of_all(mut self, runs: usize) -> Self {
-        self.count.all = Some((0, runs));
+    /// Counts towards all runs of several experiments, and knows how long they are expected to take.
+    pub fn of_all(mut self, estimate: &Estimate) -> Self {
+        self.count.all = Some((0, estimate.runs + estimate.trials));
+        self.pace.expected = Some(Expected::new(estimate));
         self
     }
 
@@ -260,8 +262,8 @@ impl SweepWatch for SweepProgress {
 
     fn ended(&mut self, ended: Ended<'_>) {
         let Some((done, of)) = self.count.over(&ended) else { return };
-        let left = self.pace.left(of - done);
         let Ended { label, result, .. } = ended;
+        let left = self.pace.left(label, of - done);
         self.bars.whole(done, of, left.trim_start_matches(", "));
         let experiment = self.experiment.trim();
         let about = |own: Value| {
@@ -455,28 +457,62 @@ impl Drop for ProgressLine {
     }
 }
 
-/// When the last runs ended: a few, because runs of different experiments take different times.
+/// How fast runs end.
 #[derive(Default)]
-struct Pace(VecDeque<Instant>);
+struct Pace {
+    /// When the last ones ended.
+    ends: VecDeque<Instant>,
+    /// How long all were expected to take, if anybody knew.
+    expected: Option<Expected>,
+}
 
 impl Pace {
     const RUNS: usize = 24;
 
     /// A run ended, and `rest` are left: how long they will take, as a part of a sentence.
-    fn left(&mut self, rest: usize) -> String {
-        self.0.push_back(Instant::now());
-        if self.0.len() > Self::RUNS {
-            self.0.pop_front();
+    fn left(&mut self, label: &str, rest: usize) -> String {
+        let expected = self.expected.as_mut().and_then(|expected| expected.left(label, expected.since.elapsed()));
+        let seconds = self.by_number(rest);
+        let seconds = expected.or(seconds).filter(|_| rest > 0);
+        seconds.map_or(String::new(), |seconds| format!(", {} left", duration(seconds)))
+    }
+
+    /// As if each took as long as the last ones; a few, because runs of different experiments take different times.
+    fn by_number(&mut self, rest: usize) -> Option<f64> {
+        self.ends.push_back(Instant::now());
+        if self.ends.len() > Self::RUNS {
+            self.ends.pop_front();
         }
-        let runs = self.0.len() - 1;
-        if runs < Self::RUNS / 4 || rest == 0 {
-            return String::new();
-        }
-        let seconds = self.0[0].elapsed().as_secs_f64() / runs as f64 * rest as f64;
-        match seconds {
-            ..90.0 => format!(", {seconds:.0} s left"),
-            _ => format!(", {:.0} min left", seconds / 60.0),
-        }
+        let runs = self.ends.len() - 1;
+        (runs >= Self::RUNS / 4).then(|| self.ends[0].elapsed().as_secs_f64() / runs as f64 * rest as f64)
+    }
+}
+
+/// What runs were expected to take, in seconds of one process.
+struct Expected {
+    since: Instant,
+    jobs: f64,
+    /// Those that are not over.
+    by_run: BTreeMap<String, f64>,
+    whole: f64,
+}
+
+impl Expected {
+    /// This part of the whole counts as if it had taken what was expected: the first runs say little.
+    const TRUST: f64 = 0.1;
+
+    fn new(estimate: &Estimate) -> Self {
+        let by_run = estimate.by_run.clone();
+        Self { since: Instant::now(), jobs: estimate.jobs as f64, whole: by_run.values().sum(), by_run }
+    }
+
+    /// A run ended, so long after the beginning: seconds until all are over. `None` if no more are expected.
+    fn left(&mut self, label: &str, elapsed: Duration) -> Option<f64> {
+        self.by_run.remove(label);
+        let rest: f64 = self.by_run.values().sum();
+        let trusted = Self::TRUST * self.whole;
+        let slower = (trusted + self.jobs * elapsed.as_secs_f64()) / (trusted + self.whole - rest);
+        (rest > 0.0).then_some(rest / self.jobs * slower)
     }
 }
 
@@ -489,6 +525,19 @@ fn score(record: &RunRecord) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_follows_what_was_expected_and_how_it_goes() {
+        let by_run = BTreeMap::from([("short".to_owned(), 100.0), ("long".to_owned(), 900.0)]);
+        let mut expected = Expected { since: Instant::now(), jobs: 2.0, by_run, whole: 1000.0 };
+        // As expected: two processes took 50 s for 100 s of work.
+        let left = expected.left("short", Duration::from_secs(50)).unwrap();
+        assert!((left - 450.0).abs() < 1e-9, "{left}");
+        // Twice as slow as expected.
+        let left = expected.left("unknown", Duration::from_secs(150)).unwrap();
+        assert!((left - 900.0).abs() < 1e-9, "{left}");
+        assert_eq!(expected.left("long", Duration::from_secs(600)), None);
+    }
 
     fn ended(done: usize, before: bool) -> Ended<'static> {
         Ended { done, of: 9, label: "a run", result: Err("it failed"), before }

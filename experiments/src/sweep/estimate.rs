@@ -26,6 +26,9 @@ pub struct Estimate {
     pub seconds: f64,
     /// Seconds by experiment. A run that several share counts for the first.
     pub by_experiment: BTreeMap<String, f64>,
+    /// Seconds that one process takes for each run that is still to do, by what the run is called.
+    #[serde(skip)]
+    pub by_run: BTreeMap<String, f64>,
     /// Runs that are still to do.
     pub runs: usize,
     /// Trials of searches, which are not estimated.
@@ -74,6 +77,7 @@ pub fn estimate(
         let mut speeds_measured = 0;
         let mut by_experiment: BTreeMap<String, f64> =
             plans.iter().filter(|plan| !plan.runs.is_empty()).map(|plan| (plan.experiment.clone(), 0.0)).collect();
+        let mut by_run: BTreeMap<String, f64> = BTreeMap::new();
         for job in &todo {
             let shape = shape(job.config);
             let speed = match speeds.near(&shape, job.work.step_tokens) {
@@ -86,13 +90,25 @@ pub fn estimate(
                 }
             };
             let more = job.more_evaluations * job.work.validation_tokens * speed.evaluation_seconds;
-            *by_experiment.entry(job.experiment.to_owned()).or_default() +=
-                (job.work.seconds(&speed) + more) / jobs as f64;
+            let seconds = job.work.seconds(&speed) + more;
+            *by_experiment.entry(job.experiment.to_owned()).or_default() += seconds / jobs as f64;
+            *by_run.entry(job.config.describe(lab)).or_default() += seconds;
         }
         let seconds = by_experiment.values().sum();
         let runs = todo.iter().filter(|job| job.work.steps > 0.0).count();
         let trials = plans.iter().flat_map(|plan| &plan.searches).map(Search::planned).sum();
-        Ok(Estimate { seconds, by_experiment, runs, trials, finished, jobs, threads, speeds_of_runs, speeds_measured })
+        Ok(Estimate {
+            seconds,
+            by_experiment,
+            by_run,
+            runs,
+            trials,
+            finished,
+            jobs,
+            threads,
+            speeds_of_runs,
+            speeds_measured,
+        })
     })
 }
 

@@ -120,7 +120,7 @@ pub fn run(args: &ReproduceArgs, session: &Session<'_>) -> Result<()> {
         let estimated = args.how.estimated(&plans, &context, session);
         say(estimated.text().trim_end().to_owned());
         if let Some(estimate) = &estimated.estimate {
-            progress = progress.of_all(estimate.runs + estimate.trials);
+            progress = progress.of_all(estimate);
         }
     }
     let executor = args.how.executor.executor(args.how.jobs(backbone), &Keys::new())?;
