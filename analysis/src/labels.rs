@@ -1,6 +1,6 @@
-//! Where the labels of points stand: beside their points, and clear of lines, points and each other where that can be had.
+//! Where the labels of points stand: beside their points and, where possible, clear of lines, points and each other.
 
-/// Of the letters of a label, in parts of the font's size.
+/// Height of a label's letters, as a part of the font's size.
 const RISE: f64 = 0.73;
 
 /// A rectangle: its left, upper, right and lower edge.
@@ -42,7 +42,7 @@ impl Area {
     }
 }
 
-/// What is drawn in a plot.
+/// What a plot shows already, as far as labels keep clear of it.
 pub struct Labels {
     within: Area,
     lines: Vec<[(f64, f64); 2]>,

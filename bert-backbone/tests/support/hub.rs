@@ -209,7 +209,7 @@ fn answer(mut stream: TcpStream, list: &dyn Fn(&str) -> Files, fault: Fault) -> 
     if [Fault::CutOff, Fault::Stalled].contains(&fault) && breaks {
         stream.write_all(&sent[..sent.len() / 2])?;
         if fault == Fault::Stalled {
-            thread::sleep(Duration::from_secs(10));
+            thread::sleep(Duration::from_secs(60));
         }
         return Ok(());
     }

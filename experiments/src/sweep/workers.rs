@@ -59,7 +59,7 @@ pub const LEFT_EARLY: i32 = 75;
 
 pub(super) const INTERRUPTED: &str = "interrupted; run the same command again to continue";
 
-/// So many processes may be killed with nothing in their hands, one after the other, before the work is given up.
+/// So many processes may be killed while they have no item, one after the other, before the work is given up.
 const MOST_LOST: usize = 5;
 
 /// Time between two looks at what processes say.
@@ -367,9 +367,9 @@ struct Processes {
     jobs: usize,
     running: Vec<(String, Child)>,
     started: usize,
-    /// How many were killed with nothing in their hands since an item was last over.
+    /// How many were killed while they had no item, since an item last ended.
     lost: usize,
-    /// How many items were over then.
+    /// How many items had ended then.
     over: usize,
 }
 
