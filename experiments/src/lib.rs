@@ -47,7 +47,9 @@ pub use search::{
     Dimension, Domain, EmbeddingError, KnownEmbeddings, Search, SearchOptions, Searched, Space, TrialConfig,
     TrialRunner, WordVectors, embedding_file, known_embeddings,
 };
-pub use study::{Deviation, Parity, PretrainConfig, PretrainState, Pretraining, Tolerance, parity, stream, trace};
+pub use study::{
+    Deviation, Parity, PretrainConfig, PretrainState, Pretraining, Repeat, Tolerance, parity, stream, trace,
+};
 pub use sweep::{
     Array, BackboneShape, Concluded, Estimate, Event, Executor, Experiment, ExperimentKind, ExperimentResult, Failure,
     Grid, Heard, HeardRun, Item, Left, Plan, PlanOptions, Queue, RunOutcome, Scale, SlurmOptions, Suite, Sweep, Teller,

@@ -79,6 +79,75 @@ fn a_run_whose_tensors_are_needed_is_run_again_to_the_bit() {
     assert!(errors(&output).contains("does not come out as its record says: last differ"), "{}", errors(&output));
 }
 
+const NAMED: &str =
+    "task = \"syn-acceptability\"\nlimit = 64\nlimit_validation = 32\nepochs = 1\nadapter_size = 2\nseed = [0, 1, 2]";
+const TRIALS: &str = "kind = \"search\"\ntask = \"syn-sentiment\"\ntrials = 2\nsamples = 1000\nlimit = 64\nseeds = 1\nembeddings = \"none\"";
+
+impl Place {
+    fn repeat(&self, options: &[&str]) -> std::process::Output {
+        self.program(&[&["runs", "repeat", "--json"], options].concat()).output().unwrap()
+    }
+}
+
+/// Whoever has the records, the data and the backbone can make them again: all that is written but for times.
+#[rstest]
+#[case::runs(NAMED, 3)]
+#[case::trials(TRIALS, 2)]
+fn runs_are_repeated_from_an_export_to_the_bit(#[case] experiment: &str, #[case] runs: usize) {
+    let place = Place::new(experiment);
+    answer(place.program(&["run", "own.toml", "--backbone", "nano", "--runs", "here", "--json"]));
+    place.export("here", "all.jsonl.gz");
+    let all = place.repeat(&["--runs", "all.jsonl.gz", "--sample", &runs.to_string()]);
+    assert!(all.status.success(), "{}", errors(&all));
+    let all: Value = serde_json::from_slice(&all.stdout).unwrap();
+    assert!(
+        all.as_array().unwrap().len() == runs && all.as_array().unwrap().iter().all(|run| run["differ"] == json!([]))
+    );
+    // A run that is named is the one that is repeated.
+    let ids: Vec<&str> = all.as_array().unwrap().iter().map(|run| run["id"].as_str().unwrap()).collect();
+    let one: Value = serde_json::from_slice(&place.repeat(&["--runs", "all.jsonl.gz", &ids[1][..6]]).stdout).unwrap();
+    assert_eq!((one[0]["id"].as_str(), one.as_array().unwrap().len()), (Some(ids[1]), 1));
+}
+
+/// A run of one's own data is repeated where it was run: its folder remembers the file and its columns.
+#[test]
+fn a_repetition_says_what_differs_and_touches_nothing() {
+    let place = Place::new(ABLATION);
+    place.run(&["--runs", "here"]);
+    let before = contents(&place.path("here"));
+    let output = place.repeat(&["--runs", "here", "--sample", "2", "--keep", "again"]);
+    assert!(output.status.success(), "{}", errors(&output));
+    assert_eq!(contents(&place.path("again")), before, "what is kept is a run like any other");
+    let id = before.keys().next().unwrap();
+    let path = place.path("here").join(id).join("record.json");
+    let mut lie: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    lie["last"]["validation"]["accuracy"] = json!(0.123);
+    fs::write(&path, lie.to_string()).unwrap();
+    let output = place.repeat(&["--runs", "here", id]);
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((said[0]["id"].as_str(), &said[0]["differ"]), (Some(id.as_str()), &json!(["last"])));
+    assert!(!output.status.success() && errors(&output).contains("1 of 1 runs did not come out as their records say"));
+    assert_eq!(fs::read_to_string(&path).unwrap(), lie.to_string());
+    // Other data would be another run: that is said before any work.
+    let data = fs::read_to_string(place.path("task0.csv")).unwrap();
+    fs::write(place.path("task0.csv"), data.replacen("dog", "cat", 1)).unwrap();
+    let output = place.repeat(&["--runs", "here", id]);
+    assert!(errors(&output).contains("was made with another data"), "{}", errors(&output));
+}
+
+#[rstest]
+#[case::nothing(&[], "which runs? Give their ids, or --sample N")]
+#[case::none(&["--sample", "0"], "--sample 0: there are 2 runs to draw from")]
+#[case::too_many(&["--sample", "3"], "--sample 3: there are 2 runs to draw from")]
+#[case::nobody(&["ffff"], "there is no run `ffff` in here")]
+#[case::itself(&["--sample", "1", "--keep", "here"], "--keep here: the records are there already")]
+fn a_repetition_of_nothing_is_refused(#[case] options: &[&str], #[case] message: &str) {
+    let place = Place::new(ABLATION);
+    place.run(&["--runs", "here"]);
+    let output = place.repeat(&[&["--runs", "here"], options].concat());
+    assert!(!output.status.success() && errors(&output).contains(message), "{}", errors(&output));
+}
+
 #[rstest]
 #[case::no_archive(b"no archive".to_vec(), "cannot read bad.jsonl.gz")]
 #[case::no_json(packed("not json\n"), "line 1")]

@@ -393,10 +393,18 @@ impl<'a> Runner<'a> {
     /// If data or backbone cannot be used, or the record cannot.
     pub fn finished(&mut self, config: &RunConfig) -> Result<Option<RunRecord>> {
         let Some(store) = self.store.clone() else { return Ok(None) };
-        let backbone = self.backbone(&config.backbone, &mut Silent)?;
-        let data = self.data(&config.task, &config.files, &mut Silent)?;
-        let manifest = self.manifest(config, &data, &backbone)?;
+        let manifest = self.started_as(config, &mut Silent)?;
         store.finished(&run_id(&manifest.config.keys()?, &manifest.fingerprints)?)
+    }
+
+    /// How the run of `config` would be started here: all that decides it.
+    ///
+    /// # Errors
+    /// If data or backbone cannot be used.
+    pub fn started_as(&mut self, config: &RunConfig, watch: &mut dyn Watch) -> Result<RunManifest> {
+        let backbone = self.backbone(&config.backbone, watch)?;
+        let data = self.data(&config.task, &config.files, watch)?;
+        self.manifest(config, &data, &backbone)
     }
 
     /// Makes a run's data and its untrained model.

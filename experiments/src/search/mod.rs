@@ -13,5 +13,6 @@ mod trial;
 pub use config::{Search, SearchOptions, Searched};
 pub(crate) use config::{is_search_key, search_options};
 pub use embeddings::{EmbeddingError, KnownEmbeddings, WordVectors, embedding_file, known_embeddings};
+pub(crate) use space::NO_BERT;
 pub use space::{Dimension, Domain, Space, TrialConfig};
 pub use trial::TrialRunner;

@@ -142,19 +142,9 @@ impl<'a> TrialRunner<'a> {
         watch: &mut dyn Watch,
     ) -> Result<(RunRecord, bool), RunError> {
         let task = self.task(&config.task, files, watch)?;
-        let mut config = TrialConfig { task: task.dataset.task.clone(), ..config.clone() };
         let name: String = config.get("embeddings")?;
-        if self.is_backbone(&name) {
-            // The folder's own name, however the user spelled the path.
-            config.chosen.insert("embeddings".to_owned(), self.backbone(&name)?.name.clone().into());
-        }
-        let (keys, mut fingerprints) = (config.keys()?, BTreeMap::new());
-        fingerprints.insert("data".to_owned(), task.fingerprint.clone());
-        fingerprints.insert("device".to_owned(), self.context.devices.kinds());
-        fingerprints.insert("numerics".to_owned(), format!("{NUMERICS}, {NO_BERT} {VERSION}"));
-        if let Some(hash) = self.embedding_hash(&name)? {
-            fingerprints.insert("embeddings".to_owned(), hash);
-        }
+        let (config, fingerprints) = self.named(config, &task)?;
+        let keys = config.keys()?;
         let id = run_id(&keys, &fingerprints)?;
         let open = match self.store.as_ref().map(|store| store.open(&id)).transpose()? {
             Some(StoredRun::Finished(record)) => return Ok((*record, self.is_older(&id))),
@@ -170,6 +160,39 @@ impl<'a> TrialRunner<'a> {
             }
         }
         Ok((record, false))
+    }
+
+    /// What decides a trial beside its choices: its data, its embeddings, the device.
+    ///
+    /// # Errors
+    /// If data or embeddings cannot be used.
+    pub fn fingerprints(
+        &mut self,
+        config: &TrialConfig,
+        files: &FileOptions,
+        watch: &mut dyn Watch,
+    ) -> Result<BTreeMap<String, String>> {
+        let task = self.task(&config.task, files, watch)?;
+        Ok(self.named(config, &task)?.1)
+    }
+
+    /// A trial under the names that data and embeddings have, and what decides it beside its choices.
+    fn named(&mut self, config: &TrialConfig, task: &LoadedTask) -> Result<(TrialConfig, BTreeMap<String, String>)> {
+        let mut config = TrialConfig { task: task.dataset.task.clone(), ..config.clone() };
+        let name: String = config.get("embeddings")?;
+        if self.is_backbone(&name) {
+            // The folder's own name, however the user spelled the path.
+            config.chosen.insert("embeddings".to_owned(), self.backbone(&name)?.name.clone().into());
+        }
+        let mut fingerprints = BTreeMap::from([
+            ("data".to_owned(), task.fingerprint.clone()),
+            ("device".to_owned(), self.context.devices.kinds()),
+            ("numerics".to_owned(), format!("{NUMERICS}, {NO_BERT} {VERSION}")),
+        ]);
+        if let Some(hash) = self.embedding_hash(&name)? {
+            fingerprints.insert("embeddings".to_owned(), hash);
+        }
+        Ok((config, fingerprints))
     }
 
     /// Whether a finished trial is older than this runner: processes that search together find each other's.

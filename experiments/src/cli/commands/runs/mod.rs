@@ -4,6 +4,7 @@ mod diff;
 mod filter;
 mod gc;
 mod list;
+mod repeat;
 mod show;
 mod sync;
 mod transfer;
@@ -17,7 +18,7 @@ use clap::{Args, Subcommand};
 
 use crate::cli::Session;
 
-/// Look at runs, compare them, tidy up, and carry their records elsewhere
+/// Look at runs, compare them, repeat them, tidy up, and carry their records elsewhere
 #[derive(Args, Debug)]
 pub struct RunsArgs {
     #[command(subcommand)]
@@ -29,6 +30,7 @@ enum RunsCommand {
     List(list::ListRunsArgs),
     Show(show::ShowArgs),
     Diff(diff::DiffArgs),
+    Repeat(repeat::RepeatArgs),
     Watch(watch::WatchArgs),
     Gc(gc::GcArgs),
     Export(transfer::ExportArgs),
@@ -86,6 +88,7 @@ pub fn run(args: &RunsArgs, session: &Session<'_>) -> Result<()> {
         RunsCommand::List(args) => list::run(args),
         RunsCommand::Show(args) => show::run(args),
         RunsCommand::Diff(args) => diff::run(args),
+        RunsCommand::Repeat(args) => repeat::run(args, session),
         RunsCommand::Watch(args) => watch::run(args, session),
         RunsCommand::Gc(args) => gc::run(args),
         RunsCommand::Export(args) => transfer::export(args),

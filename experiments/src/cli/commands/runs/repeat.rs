@@ -1,0 +1,144 @@
+//! `runs repeat`: finished runs, run again and compared.
+
+use std::path::PathBuf;
+
+use adapter_core::mix;
+use analysis::{Listed, RunRecord, RunState, folder};
+use anyhow::{Result, ensure};
+use clap::Args;
+use serde::Serialize;
+
+use super::{PlaceArgs, filter::Condition};
+use crate::{
+    cli::{
+        Session,
+        args::{CacheArgs, DataArgs, DeviceArgs, check_folder},
+        ctrl_c::request_stop,
+        output::print,
+        progress::{Progress, Show},
+    },
+    device::{Devices, vector_bits},
+    run::{RunContext, RunStore},
+    study::Repeat,
+};
+
+/// Run finished runs again and compare: everything in their records must come out the same, to the bit
+///
+/// Only what depends on the clock and the machine (`measured`) may differ. On a processor with vectors of another width the last
+/// bits can differ too; the answer says so. The records themselves are not touched.
+#[derive(Args, Debug)]
+pub struct RepeatArgs {
+    /// Ids of runs, or how they begin
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+    /// Draw so many of the finished runs instead
+    #[arg(long, value_name = "N", conflicts_with = "ids")]
+    sample: Option<usize>,
+    /// Decides which are drawn
+    #[arg(long, default_value_t = 0, value_name = "SEED")]
+    sample_seed: u64,
+    /// Draw only from runs of which all of this holds, as for `runs list`
+    #[arg(long = "where", value_name = "KEY=VALUE,…", value_delimiter = ',', requires = "sample")]
+    conditions: Vec<Condition>,
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// Keep the repetitions in this folder: an interrupted one continues
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArgs,
+    #[command(flatten)]
+    cache: CacheArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
+    /// Files of word vectors that trials without BERT name; those that `fetch` knows are found
+    #[arg(long, value_delimiter = ',', value_name = "FILE,…")]
+    embeddings: Vec<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// What came of a repetition.
+#[derive(Serialize)]
+struct Repeated {
+    id: String,
+    task: String,
+    method: String,
+    /// Fields of the record that came out otherwise.
+    differ: Vec<String>,
+    /// Widths of the vectors that the processors computed with, if they are not the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vector_bits: Option<[usize; 2]>,
+}
+
+pub fn run(args: &RepeatArgs, session: &Session<'_>) -> Result<()> {
+    let chosen = chosen(args)?;
+    if let Some(folder) = &args.keep {
+        ensure!(*folder != args.place.runs, "--keep {}: the records are there already", folder.display());
+        check_folder(folder)?;
+    }
+    let context = RunContext {
+        data_dir: args.data.data_dir.clone(),
+        devices: Devices::from(args.device.device),
+        runs: args.keep.clone(),
+        ..args.cache.context()
+    };
+    request_stop(&session.stop);
+    let mut repeated = Vec::new();
+    for run in &chosen {
+        let record: RunRecord = serde_json::from_value(args.place.record(run)?)?;
+        // An export does not say where a run found its data, and neither do trials: they go by the names in the record.
+        let started = args.place.runs.join(&run.id).join(folder::RUN).is_file();
+        let manifest = started.then(|| RunStore::new(&args.place.runs).manifest(&run.id)).transpose()?;
+        let repeat = Repeat {
+            lab: session.lab,
+            context: &context,
+            origin: manifest.map(|manifest| manifest.origin),
+            embeddings: &args.embeddings,
+            stop: &session.stop,
+        };
+        let show = if args.json { Show::None } else { Show::Line };
+        let mut progress = Progress::of_run(show, args.json, &run.id, &session.stop)?;
+        let differ = repeat.run(&record, &mut progress).map_err(|error| error.explained(args.keep.is_some()))?;
+        drop(progress);
+        let widths = record.measured.vector_bits.zip(vector_bits()).filter(|(then, here)| then != here);
+        let task = record.config.get("task").and_then(|task| task.as_str()).unwrap_or_default().to_owned();
+        repeated.push(Repeated {
+            id: record.id,
+            task,
+            method: record.method.label,
+            differ,
+            vector_bits: widths.map(|(then, here)| [then, here]),
+        });
+    }
+    print(&repeated, args.json, || repeated.iter().map(Repeated::line).collect())?;
+    let others = repeated.iter().filter(|run| !run.differ.is_empty()).count();
+    ensure!(others == 0, "{others} of {} runs did not come out as their records say", repeated.len());
+    Ok(())
+}
+
+/// The runs to repeat.
+fn chosen(args: &RepeatArgs) -> Result<Vec<Listed>> {
+    let Some(sample) = args.sample else {
+        ensure!(!args.ids.is_empty(), "which runs? Give their ids, or --sample N");
+        return args.ids.iter().map(|id| args.place.find(id)).collect();
+    };
+    let over = |run: &Listed| matches!(run.state, RunState::Finished | RunState::Diverged);
+    let held = |run: &Listed| args.conditions.iter().all(|condition| condition.holds(run));
+    let mut runs: Vec<Listed> = args.place.list()?.into_iter().filter(|run| over(run) && held(run)).collect();
+    ensure!((1..=runs.len()).contains(&sample), "--sample {sample}: there are {} runs to draw from", runs.len());
+    let place = |run: &Listed| run.id.bytes().fold(mix(&[args.sample_seed]), |state, byte| mix(&[state, byte.into()]));
+    runs.sort_by_cached_key(|run| (place(run), run.id.clone()));
+    runs.truncate(sample);
+    Ok(runs)
+}
+
+impl Repeated {
+    fn line(&self) -> String {
+        let Self { id, task, method, differ, vector_bits } = self;
+        let came = if differ.is_empty() { "the same".to_owned() } else { format!("differs in {}", differ.join(", ")) };
+        let widths = vector_bits.map(|[then, here]| format!(" (vectors of {then} bits then, of {here} here)"));
+        format!("{id} {task}, {method}: {came}{}\n", widths.unwrap_or_default())
+    }
+}
