@@ -5,11 +5,11 @@ use crate::{
     chart::{Figure, Panel},
     figures,
     names::task_name,
-    own, paper, search_tables,
+    own, paper,
     select::grouped as grouped_runs,
     setup::{Run, configuration},
     table::{Table, grouped},
-    tables,
+    tables::{self, search},
 };
 
 /// What an exhibit shows.
@@ -314,9 +314,9 @@ pub fn paper_exhibits() -> Vec<Exhibit> {
         Exhibit::figure("fig6-spans", "Fig. 6, spans", "fig6-spans", figures::fig6_spans),
         Exhibit::figure("fig6-init", "Fig. 6, σ", "fig6-init", figures::fig6_init),
         Exhibit::figure("fig7", "Fig. 7", "fig7", figures::fig7),
-        Exhibit::table("table5", "Table 5", search_tables::PRESET, search_tables::table5),
-        Exhibit::table("table6", "Table 6", search_tables::PRESET, search_tables::table6),
-        Exhibit::table("table7", "Table 7", search_tables::PRESET, search_tables::table7),
+        Exhibit::table("table5", "Table 5", search::PRESET, search::table5),
+        Exhibit::table("table6", "Table 6", search::PRESET, search::table6),
+        Exhibit::table("table7", "Table 7", search::PRESET, search::table7),
         Exhibit::table("sizes", "Sizes", "sizes", tables::sizes),
         Exhibit::table("variants", "Variants", "variants", tables::variants),
         Exhibit::table("stream", "Stream", "stream", tables::stream),

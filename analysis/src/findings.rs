@@ -12,9 +12,10 @@ use crate::{
     Store,
     evidence::{Effect, Interval, IntervalMethod, Verdict},
     names::task_name,
-    paper, search_tables,
+    paper,
     setup::Run,
     table::{Cell, Table},
+    tables::search,
     thresholds::{self, Threshold},
 };
 use methods::{beats_search, below_adapters, close_to_full, fewer_parameters, question_answering};
@@ -153,10 +154,7 @@ pub fn findings(store: &Store) -> Vec<Finding> {
             "On the 17 tasks a large search over classifiers without BERT averages 72.7, full fine-tuning 73.7. Compared here: \
              test scores where there are any, of what validation chose.",
             "table2 needs full fine-tuning, and baseline trials on the same task",
-            (
-                "table2".to_owned(),
-                beats_search(&store.preset_runs("table2"), &store.preset_runs(search_tables::PRESET)),
-            ),
+            ("table2".to_owned(), beats_search(&store.preset_runs("table2"), &store.preset_runs(search::PRESET))),
         ),
         finding(
             "With as few parameters, adapters beat tuning the top layers",

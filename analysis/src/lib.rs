@@ -42,7 +42,6 @@ mod parallel;
 mod record;
 mod render;
 mod report;
-mod search_tables;
 mod select;
 mod setup;
 mod standing;

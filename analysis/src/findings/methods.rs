@@ -9,10 +9,11 @@ use crate::{
     axis::count,
     evidence::of_seeds,
     names::task_name,
-    paper, search_tables,
+    paper,
     select::{Point, best_point, by_method, mean, tasks},
     setup::Run,
     standing::{Measure, Standing, standing},
+    tables::search,
     thresholds::{self, Threshold},
 };
 
@@ -110,7 +111,7 @@ pub(super) fn beats_search(runs: &[&Run], searched: &[&Run]) -> Evidence {
     let (mut values, mut full_scores, mut scores) = (vec![], vec![], vec![]);
     for task in tasks(runs) {
         let (Some(full), Some(without)) =
-            (best_of(&by_method(runs, task), paper::FULL).cloned(), search_tables::found(searched, task))
+            (best_of(&by_method(runs, task), paper::FULL).cloned(), search::found(searched, task))
         else {
             continue;
         };

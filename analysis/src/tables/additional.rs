@@ -1,0 +1,115 @@
+//! Table 2: more tasks, with the search without BERT, full and variable fine-tuning, and adapters.
+
+use std::collections::BTreeMap;
+
+use super::{SELECTED, SHARE, left_out_note, metric_note, others, search, total, trained_percent, weighable};
+use crate::{
+    Store,
+    names::task_name,
+    paper,
+    select::{Point, best_point, by_method, mean, tasks},
+    standing::Measure,
+    table::{Cell, Table},
+};
+
+pub(crate) fn table2(store: &Store) -> Option<Table> {
+    let runs = store.preset_runs("table2");
+    let tasks = tasks(&runs);
+    if tasks.is_empty() {
+        return None;
+    }
+    // Variable fine-tuning may choose all layers, as in the paper.
+    let known =
+        [(paper::FULL, "full fine-tuning"), (paper::TOP, "variable fine-tuning"), (paper::ADAPTERS, "adapters")];
+    let mut columns: Vec<(String, String)> =
+        known.iter().map(|(name, called)| (name.to_string(), called.to_string())).collect();
+    columns.extend(others(&runs, &known.map(|(name, _)| name)));
+    let mut head = vec!["task".to_owned(), "no BERT".to_owned()];
+    head.extend(columns.iter().map(|(_, called)| called.clone()));
+    // For every task the best k and the best size by mean validation score.
+    let chosen = |task: &str| {
+        let points = by_method(&runs, task);
+        let best = |name: &str| {
+            best_point(points.iter().filter(|(method, _)| method.name == name).map(|(_, point)| point)).cloned()
+        };
+        columns.iter().map(|(name, _)| best(name)).collect::<Vec<Option<Point<'_>>>>()
+    };
+    let searched = store.preset_runs(search::PRESET);
+    let no_bert: BTreeMap<&str, Point<'_>> =
+        tasks.iter().filter_map(|&task| Some((task, search::found(&searched, task)?))).collect();
+    let by_task: Vec<(&str, Vec<Option<Point<'_>>>)> = tasks.iter().map(|&task| (task, chosen(task))).collect();
+    // Averages are over the tasks that every method of the paper has that was run at all.
+    let used: Vec<usize> =
+        (0..known.len()).filter(|&column| by_task.iter().any(|(_, of)| of[column].is_some())).collect();
+    let shared: Vec<&(&str, Vec<Option<Point<'_>>>)> =
+        by_task.iter().filter(|(_, of)| used.iter().all(|&column| of[column].is_some())).collect();
+    let (clear, marked) = weighable(&runs);
+
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    for (task, points) in &by_task {
+        let mut row = vec![Cell::text(task_name(task)), Cell::estimate(no_bert.get(task).map(Point::reported))];
+        row.extend(points.iter().map(|point| Cell::estimate(point.as_ref().map(Point::reported))));
+        rows.push(row);
+    }
+    // Nothing for another method that lacks some of these tasks.
+    let column = |column: usize| {
+        let own: Option<Vec<&Point<'_>>> = shared.iter().map(|(_, of)| of[column].as_ref()).collect();
+        own.unwrap_or_default()
+    };
+    // Of validation scores, as the trivial answer's.
+    let share = |at: usize| {
+        let weighed = shared.iter().filter(|(task, _)| clear.contains(task));
+        let shares: Option<Vec<f64>> = weighed
+            .map(|(_, of)| {
+                let (own, full) = (of[at].as_ref()?, of[0].as_ref()?);
+                let trivial = 100.0 * Measure::Own.trivial(full.seeds[0])?;
+                Some(100.0 * (own.validation().mean - trivial) / (full.validation().mean - trivial))
+            })
+            .collect();
+        mean(shares?)
+    };
+    let mut summary = |called: String, without: Cell, value: &dyn Fn(usize) -> Option<f64>, decimals| {
+        let mut row = vec![Cell::text(called), without];
+        row.extend((0..columns.len()).map(|column| Cell::number(value(column), decimals)));
+        rows.push(row);
+    };
+    let average = |at: usize| mean(column(at).into_iter().map(|point| point.reported().mean));
+    let without: Option<Vec<f64>> = shared.iter().map(|(task, _)| Some(no_bert.get(task)?.reported().mean)).collect();
+    let without = Cell::number(without.and_then(mean), 1);
+    summary(format!("average of {} tasks", shared.len()), without, &average, 1);
+    summary("share %, validation".to_owned(), Cell::Empty, &share, 0);
+    let whole = |at: usize| column(at).into_iter().map(|point| point.seeds[0]).collect::<Vec<_>>();
+    summary("total ×".to_owned(), Cell::Empty, &|at| total(&whole(at)), 2);
+    summary("trained %".to_owned(), Cell::Empty, &|at| trained_percent(&whole(at)), 2);
+    let [none, others @ ..] = paper::TABLE2_AVERAGE;
+    for (called, baseline, numbers, decimals) in [
+        ("paper: average of 17 tasks", Cell::Number(none, None, 1), others, 1),
+        ("paper: total ×", Cell::Empty, paper::TABLE2_TOTAL, 2),
+        ("paper: trained %", Cell::Empty, paper::TABLE2_TRAINED, 2),
+    ] {
+        let mut row = vec![Cell::text(called), baseline];
+        row.extend(numbers.map(|number| Cell::Number(number, None, decimals)));
+        row.resize(head.len(), Cell::Empty);
+        rows.push(row);
+    }
+    let tested = by_task.iter().filter(|(_, of)| of.iter().flatten().all(|point| point.test().is_some())).count();
+    let scores = match (tested, tasks.len()) {
+        (0, _) => "Validation scores (no test labels)".to_owned(),
+        (tested, all) if tested == all => "Test scores".to_owned(),
+        (tested, all) => format!("Test scores of {tested} tasks, validation scores of the other {}", all - tested),
+    };
+    let mut notes = vec![
+        format!(
+            "{scores}. {SELECTED}; k and size are chosen likewise. {SHARE} The paper's rows are BERT-Base on its own 17 tasks."
+        ),
+        if no_bert.is_empty() {
+            "No BERT: a gap; `run baseline` searches for the best classifier without BERT.".to_owned()
+        } else {
+            "No BERT: the best classifier that the search without BERT found on validation (Tables 5 to 7).".to_owned()
+        },
+    ];
+    notes.extend(marked);
+    notes.extend(left_out_note(&runs));
+    notes.extend(metric_note(&runs));
+    Some(Table { title: "Table 2: full, variable and adapter tuning on more tasks".to_owned(), head, rows, notes })
+}

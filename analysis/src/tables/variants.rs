@@ -1,0 +1,105 @@
+//! §3.6: other adapters beside the paper's.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{SELECTED, metric_note};
+use crate::{
+    Store,
+    axis::count,
+    names::task_name,
+    paper,
+    select::{Point, mean, tasks},
+    setup::{Run, said},
+    table::{Cell, Table},
+};
+
+/// A variant of the adapter: its name, a point for each task, and the mean difference to the paper's adapter.
+pub(crate) struct Variant<'a> {
+    pub name: String,
+    pub size: Option<f64>,
+    /// Whether it is the paper's own.
+    pub paper: bool,
+    pub points: BTreeMap<&'a str, Point<'a>>,
+    /// In points, over the tasks that both have.
+    pub difference: Option<f64>,
+}
+
+/// The variants of an experiment, the paper's adapter first.
+pub(crate) fn compare_variants<'a>(runs: &[&'a Run]) -> Vec<Variant<'a>> {
+    let adapters: Vec<&'a Run> = runs.iter().copied().filter(|run| run.method().name == paper::ADAPTERS).collect();
+    let Some(first) = adapters.first() else { return Vec::new() };
+    // The initial σ tells variants apart only where it differs among the runs.
+    let sigma = |run: &Run| run.method().variant.get(paper::INIT_STD).cloned();
+    let one_sigma = adapters.iter().all(|run| sigma(run) == sigma(first));
+    let one_size = adapters.iter().all(|run| run.method().size == first.method().size);
+    let of = |run: &Run| {
+        let mut variant = run.method().variant.clone();
+        if one_sigma {
+            variant.remove(paper::INIT_STD);
+        }
+        (run.method().size, variant)
+    };
+    let mut kinds: Vec<(Option<f64>, BTreeMap<String, Value>)> = Vec::new();
+    for run in &adapters {
+        if !kinds.contains(&of(run)) {
+            kinds.push(of(run));
+        }
+    }
+    kinds.sort_by_key(|(_, variant)| !variant.is_empty());
+    let points = |kind: &(Option<f64>, BTreeMap<String, Value>)| {
+        let of_task = |task: &'a str| {
+            let own = adapters.iter().copied().filter(|run| run.task == task && of(run) == *kind);
+            Some((task, Point::of(own)?))
+        };
+        tasks(runs).into_iter().filter_map(of_task).collect::<BTreeMap<&'a str, Point<'a>>>()
+    };
+    let all = kinds.iter().map(|kind| {
+        let (own, paper) = (points(kind), points(&(kind.0, BTreeMap::new())));
+        let changes = own.iter().filter_map(|(task, p)| Some(p.validation().mean - paper.get(task)?.validation().mean));
+        let size = kind.0.filter(|_| !one_size).map(|size| format!(", size {size}")).unwrap_or_default();
+        Variant {
+            name: variant_name(&kind.1) + &size,
+            size: kind.0,
+            paper: kind.1.is_empty(),
+            difference: mean(changes.collect::<Vec<_>>()),
+            points: own,
+        }
+    });
+    all.filter(|variant| !variant.points.is_empty()).collect()
+}
+
+/// What differs from the paper's adapter, in the paper's order.
+fn variant_name(variant: &BTreeMap<String, Value>) -> String {
+    if variant.is_empty() {
+        return "the paper's adapter".to_owned();
+    }
+    let mut parts: Vec<(&String, &Value)> = variant.iter().collect();
+    let place = |key: &str| paper::VARIANT_KEYS.iter().position(|known| *known == key);
+    parts.sort_by_key(|(key, _)| place(key).unwrap_or(paper::VARIANT_KEYS.len()));
+    parts.into_iter().map(|(key, value)| said(key, value)).collect::<Vec<_>>().join(", ")
+}
+
+pub(crate) fn variants(store: &Store) -> Option<Table> {
+    let runs = store.preset_runs("variants");
+    let tasks = tasks(&runs);
+    let all = compare_variants(&runs);
+    if all.is_empty() {
+        return None;
+    }
+    let mut head = vec!["variant".to_owned(), "trained".to_owned()];
+    head.extend(tasks.iter().map(|task| task_name(task)));
+    head.push("difference".to_owned());
+    let rows = all.iter().map(|variant| {
+        let trained = variant.points.values().next().map(|point| count(point.trained() as f64));
+        let mut row = vec![Cell::text(variant.name.clone()), Cell::text(trained.unwrap_or_default())];
+        row.extend(tasks.iter().map(|task| Cell::estimate(variant.points.get(task).map(Point::validation))));
+        row.push(Cell::number(variant.difference, 1));
+        row
+    });
+    let mut notes =
+        vec![format!("Validation scores. {SELECTED}. Difference: to the paper's adapter, mean over the tasks.")];
+    notes.extend(metric_note(&runs));
+    Some(Table { title: "§3.6: variants of the adapter".to_owned(), head, rows: rows.collect(), notes })
+}
