@@ -57,7 +57,7 @@ pub use download::{DownloadError, Downloader, Expected};
 pub use fetch::{FetchError, Fetched, Fetcher};
 pub use folder::{write_model, write_vocabulary, write_weights};
 pub use hub::{HUGGING_FACE, Hub, Provenance, Repository, RepositoryKind};
-pub use kernels::dropout;
+pub use kernels::{dropout, filter_peaks};
 pub use known::{KnownBackbone, Package, Source, WebFile, known_backbones};
 pub use masked_lm::{MaskedLmHead, Transform};
 pub use random_checkpoint::RandomCheckpoint;

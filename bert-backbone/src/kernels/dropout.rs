@@ -4,7 +4,7 @@ use adapter_core::{DropoutMask, precision};
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::{Rows, is_host};
+use super::{Rows, is_host, math::drop_out};
 
 /// Elements that one thread hashes at a time; each element's factor is its own, so this changes no bit.
 const CHUNK: usize = 1 << 14;
@@ -18,12 +18,9 @@ pub fn dropout<const D: usize>(x: Tensor<D>, mask: Option<DropoutMask>) -> Tenso
     if !is_host(&x.device()) {
         return mask.apply(x);
     }
-    let mut factors = vec![0.0f32; x.shape().num_elements()];
-    factors.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, factors)| {
-        for (i, factor) in factors.iter_mut().enumerate() {
-            *factor = mask.factor((chunk * CHUNK + i) as u32);
-        }
-    });
+    let mut factors = vec![1.0f32; x.shape().num_elements()];
+    let chunks = factors.par_chunks_mut(CHUNK).enumerate();
+    chunks.for_each(|(chunk, factors)| drop_out(Some(mask), chunk * CHUNK, factors));
     multiplied(x, factors)
 }
 

@@ -166,7 +166,8 @@ impl<'a> Transposed<'a> {
     }
 }
 
-fn in_order(values: &[f32], columns: usize) -> Vec<f32> {
+/// The transpose of a matrix of `columns` columns, row by row.
+pub fn in_order(values: &[f32], columns: usize) -> Vec<f32> {
     /// Rows and columns that are moved at a time: both fit the cache.
     const TILE: usize = 16;
     let rows = values.len() / columns;

@@ -19,7 +19,10 @@ use burn::{
     tensor::{DType, Shape, Tensor, TensorData},
 };
 
-use super::{add_norm::AddNorm, attention::Attention, bottleneck::Bottleneck, feed_forward::FeedForward, is_flex};
+use super::{
+    add_norm::AddNorm, attention::Attention, bottleneck::Bottleneck, feed_forward::FeedForward, filters::FilterPeaks,
+    is_flex,
+};
 
 /// A tensor of the CPU device.
 type HostTensor = FloatTensor<Flex>;
@@ -109,6 +112,8 @@ pub trait FusedOps: Backend {
         gamma: FloatTensor<Self>,
         beta: FloatTensor<Self>,
     ) -> FloatTensor<Self>;
+
+    fn filter_peaks(operation: FilterPeaks, words: FloatTensor<Self>, filters: FloatTensor<Self>) -> FloatTensor<Self>;
 }
 
 /// Implements [`FusedOps`] for the CPU device and for its gradients, and gives each operation a way in from tensors.
@@ -150,6 +155,7 @@ fused! {
     feed_forward: FeedForward, 5, [x, wide, wide_bias, narrow, narrow_bias];
     bottleneck: Bottleneck, 5, [x, down, down_bias, up, up_bias];
     add_norm: AddNorm, 4, [x, input, gamma, beta];
+    filter_peaks: FilterPeaks, 2, [words, filters];
 }
 
 /// Without gradients.

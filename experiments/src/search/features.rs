@@ -1,6 +1,9 @@
 //! Texts as a trial sees them: words with their vectors for the deep network, hashed n-grams for the wide model.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use adapter_core::Init;
 use anyhow::{Context, Result};
@@ -14,10 +17,12 @@ use super::{WordVectors, space::TrialConfig};
 pub const MAX_WORDS: usize = 128;
 /// Words of the training set that get a vector of their own.
 const MAX_VOCABULARY: usize = 20_000;
-/// Places of the wide model's n-grams.
-pub const BUCKETS: usize = 1 << 17;
+/// Places that n-grams are hashed to.
+const BUCKETS: usize = 1 << 17;
 /// The row of words that nobody knows.
 const UNKNOWN: u32 = 0;
+/// The wide model's row for places that no training text has: it is never trained, and stays zero.
+const UNSEEN: u32 = 0;
 
 /// Where the vectors of words come from.
 pub enum Embedding<'a> {
@@ -77,7 +82,7 @@ pub fn all_words<'a>(examples: impl Iterator<Item = &'a Example> + Clone) -> BTr
 pub struct Text {
     /// Rows of the table of vectors; one at least.
     pub words: Vec<u32>,
-    /// Places of its n-grams, each once.
+    /// Rows of the wide model for its n-grams, each once; [`UNSEEN`] for those of no training text.
     pub grams: Vec<u32>,
 }
 
@@ -87,6 +92,8 @@ pub struct Features {
     pub parts: [Vec<Text>; 3],
     /// The table of vectors, row by row, and its width; `None` without a deep network.
     pub table: Option<(Vec<f32>, usize)>,
+    /// Rows of the wide model: one for each place that a training text has, and that of the others.
+    pub grams: usize,
 }
 
 impl Features {
@@ -99,7 +106,8 @@ impl Features {
             let grams = |words: &Vec<String>| Text { words: vec![UNKNOWN], grams: grams(words, ngram) };
             part.iter().map(grams).collect::<Vec<Text>>()
         });
-        let Some(embedding) = embedding else { return Ok(Self { parts: texts, table: None }) };
+        let grams = seen_only(&mut texts);
+        let Some(embedding) = embedding else { return Ok(Self { parts: texts, table: None, grams }) };
         let (rows, table) = match embedding {
             Embedding::Pieces(backbone) => pieces(backbone, &words)?,
             Embedding::Random(dimensions) => {
@@ -117,8 +125,19 @@ impl Features {
         for (part, rows) in texts.iter_mut().zip(rows) {
             part.iter_mut().zip(rows).for_each(|(text, rows)| text.words = rows);
         }
-        Ok(Self { parts: texts, table: Some((table.values, table.width)) })
+        Ok(Self { parts: texts, table: Some((table.values, table.width)), grams })
     }
+}
+
+/// Numbers the places of n-grams that training texts have, in their order, and puts the numbers where the places were. Returns how
+/// many rows that makes.
+fn seen_only(parts: &mut [Vec<Text>; 3]) -> usize {
+    let seen: BTreeSet<u32> = parts[0].iter().flat_map(|text| &text.grams).copied().collect();
+    let rows: BTreeMap<u32, u32> = seen.into_iter().zip(UNSEEN + 1..).collect();
+    for gram in parts.iter_mut().flatten().flat_map(|text| &mut text.grams) {
+        *gram = rows.get(gram).copied().unwrap_or(UNSEEN);
+    }
+    rows.len() + 1
 }
 
 /// A table of vectors under way: the first row is of the unknown.
@@ -223,13 +242,13 @@ pub struct Batch {
     pub texts: usize,
     /// Rows of the table of vectors.
     pub words: Tensor<1, Int>,
+    /// Where each text's words begin, and where the last one's end.
+    pub starts: Arc<[usize]>,
     /// The text of each word.
     pub text_of_word: Tensor<1, Int>,
     /// 1 / how many words each text has. `[texts, 1]`
     pub word_scale: Tensor<2>,
-    /// What filters read, for each width from 1 on.
-    pub windows: Vec<Windows>,
-    /// Places of n-grams.
+    /// Rows of the wide model.
     pub grams: Tensor<1, Int>,
     /// The text of each n-gram.
     pub text_of_gram: Tensor<1, Int>,
@@ -237,19 +256,9 @@ pub struct Batch {
     pub gram_scale: Tensor<2>,
 }
 
-/// All windows of some width. A text that is shorter has one, which ends with words that are not there.
-pub struct Windows {
-    /// The first word of each window, the second, and so on; one past the last word where there is none.
-    pub words: Vec<Tensor<1, Int>>,
-    /// The windows of each text, as many as the text with most has; one past the last window where there are no more.
-    pub of_text: Tensor<1, Int>,
-    /// As many as the text with most has.
-    pub most: usize,
-}
-
 impl Batch {
-    /// Packs `texts` for filters of up to so many words; 0 for none.
-    pub fn new(texts: &[&Text], widest: usize, device: &Device) -> Self {
+    /// Packs `texts`.
+    pub fn new(texts: &[&Text], device: &Device) -> Self {
         let ints = |values: Vec<usize>| {
             let size = values.len();
             let values: Vec<i32> = values.into_iter().map(|value| value as i32).collect();
@@ -259,38 +268,20 @@ impl Batch {
         let text_of = |length: &dyn Fn(&Text) -> usize| {
             texts.iter().enumerate().flat_map(|(text, of)| vec![text; length(of)]).collect::<Vec<usize>>()
         };
-        let lengths: Vec<usize> = texts.iter().map(|text| text.words.len()).collect();
+        let ends = texts.iter().scan(0, |end, text| {
+            *end += text.words.len();
+            Some(*end)
+        });
         Self {
             texts: texts.len(),
             words: ints(texts.iter().flat_map(|text| &text.words).map(|&row| row as usize).collect()),
+            starts: std::iter::once(0).chain(ends).collect(),
             text_of_word: ints(text_of(&|text| text.words.len())),
-            word_scale: column(lengths.iter().map(|&length| 1.0 / length as f32).collect()),
-            windows: (1..=widest).map(|width| Windows::new(&lengths, width, ints)).collect(),
-            grams: ints(texts.iter().flat_map(|text| &text.grams).map(|&place| place as usize).collect()),
+            word_scale: column(texts.iter().map(|text| 1.0 / text.words.len() as f32).collect()),
+            grams: ints(texts.iter().flat_map(|text| &text.grams).map(|&row| row as usize).collect()),
             text_of_gram: ints(text_of(&|text| text.grams.len())),
             gram_scale: column(texts.iter().map(|text| 1.0 / (text.grams.len().max(1) as f32).sqrt()).collect()),
         }
-    }
-}
-
-impl Windows {
-    fn new(lengths: &[usize], width: usize, ints: impl Fn(Vec<usize>) -> Tensor<1, Int>) -> Self {
-        let all_words: usize = lengths.iter().sum();
-        let number = |length: usize| (length + 1).saturating_sub(width).max(1);
-        let all_windows: usize = lengths.iter().map(|&length| number(length)).sum();
-        let most = lengths.iter().map(|&length| number(length)).max().unwrap_or(1);
-        let (mut words, mut of_text) = (vec![Vec::with_capacity(all_windows); width], Vec::new());
-        let (mut word, mut window) = (0, 0);
-        for &length in lengths {
-            for start in 0..number(length) {
-                for (place, words) in words.iter_mut().enumerate() {
-                    words.push(if start + place < length { word + start + place } else { all_words });
-                }
-            }
-            of_text.extend((0..most).map(|n| if n < number(length) { window + n } else { all_windows }));
-            (word, window) = (word + length, window + number(length));
-        }
-        Self { words: words.into_iter().map(&ints).collect(), of_text: ints(of_text), most }
     }
 }
 
@@ -314,17 +305,5 @@ mod tests {
         assert_eq!(grams(&words, 1).len(), 2);
         assert_eq!(grams(&words, 2).len(), 4);
         assert_eq!((place(""), place("a b"), place("café")), (49089, 41355, 36787));
-    }
-
-    #[test]
-    fn windows_stay_within_their_texts() {
-        let numbers = |tensor: &Tensor<1, Int>| tensor.to_data().iter::<i64>().collect::<Vec<i64>>();
-        let texts = [3, 1].map(|length| Text { words: vec![2; length], grams: Vec::new() });
-        let batch = Batch::new(&texts.each_ref(), 2, &Device::flex());
-        let [one, two] = &batch.windows[..] else { panic!("two widths") };
-        assert_eq!((numbers(&one.words[0]), one.most), (vec![0, 1, 2, 3], 3));
-        // Two windows of the first text, one of the second, whose second word is not there.
-        assert_eq!([numbers(&two.words[0]), numbers(&two.words[1])], [vec![0, 1, 3], vec![1, 2, 4]]);
-        assert_eq!(numbers(&two.of_text), [0, 1, 2, 3]);
     }
 }

@@ -1,17 +1,17 @@
 //! The classifier of a trial: a deep network on word vectors, a wide linear model on n-grams, or the sum of both.
 
+use std::sync::Arc;
+
 use adapter_core::{Activation, DropoutKey, DropoutSite, Init, Site};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
+use bert_backbone::filter_peaks;
 use burn::{
     module::{Module, Param},
     nn::{BatchNorm, BatchNormConfig, LayerNorm, LayerNormConfig},
     tensor::{Device, IndexingUpdateOp, Int, Tensor, TensorData, activation},
 };
 
-use super::{
-    features::{BUCKETS, Batch, Windows},
-    space::TrialConfig,
-};
+use super::{features::Batch, space::TrialConfig};
 
 /// A linear layer.
 #[derive(Module, Debug)]
@@ -113,11 +113,6 @@ impl Deep {
         self.frozen.is_some()
     }
 
-    /// How many words its widest filter reads; 0 without filters.
-    pub fn widest(&self) -> usize {
-        self.filters.len()
-    }
-
     /// Scores of the classes; with `dropout` in training.
     ///
     /// # Shapes
@@ -125,7 +120,9 @@ impl Deep {
     pub fn forward(&self, batch: &Batch, dropout: Option<DropoutKey>) -> Result<Tensor<2>> {
         let table = self.tuned.as_ref().map(Param::val).or_else(|| self.frozen.clone()).context("no vectors")?;
         let drop = |x: Tensor<2>, place: usize, probability: f64| match dropout {
-            Some(key) => key.mask(DropoutSite::SubLayer(place, Site::Attention), probability).apply(x),
+            Some(key) => {
+                bert_backbone::dropout(x, Some(key.mask(DropoutSite::SubLayer(place, Site::Attention), probability)))
+            }
             None => x,
         };
         let Settings { embedding_dropout, conv_activation, conv_dropout, activation, dropout: hidden_dropout } =
@@ -134,8 +131,7 @@ impl Deep {
         let mut x = if self.filters.is_empty() {
             sum_by_text(words, batch.text_of_word.clone(), batch.texts) * batch.word_scale.clone()
         } else {
-            let banks = self.filters.iter().zip(&batch.windows);
-            let found = banks.map(|(bank, windows)| highest(bank, &words, windows, conv_activation, batch.texts));
+            let found = self.filters.iter().map(|bank| highest(bank, &words, conv_activation, &batch.starts));
             let mut found = Tensor::cat(found.collect::<Result<Vec<_>>>()?, 1);
             if let Some(norm) = &self.filter_norm {
                 found = norm.forward(found);
@@ -161,18 +157,17 @@ impl Deep {
 /// # Shapes
 /// - `words`: `[words, width]`
 /// - result: `[texts, filters]`
-fn highest(bank: &Dense, words: &Tensor<2>, windows: &Windows, name: &str, texts: usize) -> Result<Tensor<2>> {
-    let ([_, width], device) = (words.dims(), words.device());
-    let nothing = Tensor::zeros([1, width], &device);
-    let words = Tensor::cat(vec![words.clone(), nothing], 0);
-    let parts = windows.words.iter().map(|places| words.clone().select(0, places.clone())).collect();
-    let found = activate(name, bank.forward(Tensor::cat(parts, 1)))?;
-    let [_, filters] = found.dims();
-    // Lower than anything that a filter can say.
-    let never = Tensor::full([1, filters], f32::MIN, &device);
-    let found = Tensor::cat(vec![found, never], 0).select(0, windows.of_text.clone());
-    let found: Tensor<3> = found.reshape([texts, windows.most, filters]);
-    Ok(found.max_dim(1).squeeze_dim::<2>(1))
+fn highest(bank: &Dense, words: &Tensor<2>, name: &str, starts: &Arc<[usize]>) -> Result<Tensor<2>> {
+    // All others rise everywhere: the strongest response stays the strongest. Swish falls and then rises, so that its highest
+    // value is at one of the two ends.
+    let both_ends = name == "swish";
+    let peaks = filter_peaks(words.clone(), bank.weight.val(), starts, both_ends);
+    let activated = |peaks: Tensor<2>| activate(name, peaks + bank.bias.val().unsqueeze());
+    if !both_ends {
+        return activated(peaks);
+    }
+    let [high, low] = peaks.chunk(2, 1).try_into().map_err(|_| anyhow!("two ends"))?;
+    Ok(activated(high)?.max_pair(activated(low)?))
 }
 
 /// # Shapes
@@ -191,7 +186,7 @@ fn activate(name: &str, x: Tensor<2>) -> Result<Tensor<2>> {
     Ok(name.parse::<Activation>()?.forward(x))
 }
 
-/// The wide model: a weight for each place of an n-gram and each class.
+/// The wide model: a weight for each n-gram and each class.
 #[derive(Module, Debug)]
 pub struct Wide {
     weight: Param<Tensor<2>>,
@@ -199,10 +194,10 @@ pub struct Wide {
 }
 
 impl Wide {
-    /// A wide model for so many `classes`, which starts with nothing.
-    pub fn new(classes: usize, device: &Device) -> Self {
+    /// A wide model of so many rows for so many `classes`, which starts with nothing.
+    pub fn new(rows: usize, classes: usize, device: &Device) -> Self {
         let init = Init::new(0);
-        Self { weight: init.constant(0.0, [BUCKETS, classes], device), bias: init.constant(0.0, [classes], device) }
+        Self { weight: init.constant(0.0, [rows, classes], device), bias: init.constant(0.0, [classes], device) }
     }
 
     /// Scores of the classes.

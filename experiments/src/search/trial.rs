@@ -39,7 +39,7 @@ use crate::{
 /// Examples of a step.
 const BATCH: usize = 128;
 /// Raised whenever a change alters what a trial computes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Points of a loss curve.
 const CURVE: usize = 50;
 
@@ -362,7 +362,7 @@ impl<'a> TrialRunner<'a> {
             let batch: Vec<&Text> = chosen.iter().map(|&example| &texts[example]).collect();
             words += batch.iter().map(|text| text.words.len()).sum::<usize>();
             let right: Vec<usize> = chosen.iter().map(|&example| classes[example]).collect();
-            let batch = Batch::new(&batch, model.widest(), &device);
+            let batch = Batch::new(&batch, &device);
             let key = DropoutKey { seed: config.seed, step: step as u64 };
             let loss = loss::cross_entropy(model.forward(&batch, Some(key))?, &right);
             let value = f64::from(loss.clone().into_scalar::<f32>());
@@ -431,11 +431,10 @@ impl Model {
     fn new(config: &TrialConfig, features: &Features, classes: usize, device: &Device) -> Result<Self> {
         let towers: String = config.get("towers")?;
         let deep = features.table.as_ref().map(|table| Deep::new(config, table, classes, device));
-        Ok(Self { deep: deep.transpose()?, wide: (towers != "deep").then(|| Wide::new(classes, device)) })
-    }
-
-    fn widest(&self) -> usize {
-        self.deep.as_ref().map_or(0, Deep::widest)
+        Ok(Self {
+            deep: deep.transpose()?,
+            wide: (towers != "deep").then(|| Wide::new(features.grams, classes, device)),
+        })
     }
 
     fn forward(&self, batch: &Batch, dropout: Option<DropoutKey>) -> Result<Tensor<2>> {
@@ -471,7 +470,7 @@ impl Model {
     fn predict(&self, texts: &[Text], device: &Device) -> Result<Vec<Prediction>> {
         let mut predictions = Vec::new();
         for part in texts.chunks(2 * BATCH) {
-            let batch = Batch::new(&part.iter().collect::<Vec<_>>(), self.widest(), device);
+            let batch = Batch::new(&part.iter().collect::<Vec<_>>(), device);
             let outputs = self.forward(&batch, None)?;
             let [_, classes] = outputs.dims();
             let values: Vec<f32> = outputs.into_data().iter::<f32>().collect();
