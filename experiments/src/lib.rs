@@ -44,8 +44,8 @@ pub use run::{
     write_json,
 };
 pub use search::{
-    Dimension, Domain, EmbeddingError, KnownEmbeddings, Search, SearchOptions, Searched, Space, TrialConfig,
-    TrialRunner, WordVectors, embedding_file, known_embeddings,
+    Dimension, Domain, EmbeddingError, KnownEmbeddings, Search, SearchLeft, SearchOptions, Searched, Space,
+    TrialConfig, TrialRunner, TrialSpeed, WordVectors, embedding_file, known_embeddings,
 };
 pub use study::{
     Deviation, Parity, PretrainConfig, PretrainState, Pretraining, Repeat, Tolerance, parity, stream, trace,

@@ -183,3 +183,25 @@ fn the_space_is_printed_and_the_preset_fills_table_2() {
     assert!(table("table5").contains("random-512") && table("table6").contains("Topic"));
     assert!(table("table7").contains("| Spam |"), "{}", table("table7"));
 }
+
+/// What a search will take is said beforehand, for what is left of it.
+#[test]
+fn a_search_is_estimated_by_what_is_left_of_it() {
+    let place = tempfile::tempdir().unwrap();
+    let own = "kind = \"search\"\ntask = \"syn-topic\"\ntrials = 7\nsamples = [2000, 4000]\nlimit = 300\nseeds = 2\nembeddings = \"none\"";
+    fs::write(place.path().join("own.toml"), own).unwrap();
+    let run = ["run", "own.toml", "--backbone", "nano", "--runs", "runs"];
+    let left = || {
+        let estimate = json(place.path(), &[&run[..], &["--dry-run"]].concat())["estimate"].clone();
+        (estimate["trials"].as_u64().unwrap(), estimate["by_experiment"]["own"].as_f64().unwrap())
+    };
+    let (trials, seconds) = left();
+    assert!(trials == 11 && seconds > 0.0, "seven, three that go on, and another seed: {trials}, {seconds}");
+    json(place.path(), &run);
+    assert_eq!(left(), (0, 0.0));
+    // One of the first seven is gone: who goes on is not known any more, and neither is what is left of that.
+    let runs = place.path().join("runs");
+    let first = records(&runs).into_iter().find(|(_, record)| record["config"]["samples"] == 2000).unwrap().0;
+    fs::remove_dir_all(runs.join(first)).unwrap();
+    assert_eq!(left().0, 1 + 3 + 1);
+}

@@ -76,7 +76,8 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
     let average = |at: usize| mean(column(at).into_iter().map(|point| point.reported().mean));
     let without: Option<Vec<f64>> = shared.iter().map(|(task, _)| Some(no_bert.get(task)?.reported().mean)).collect();
     let without = Cell::number(without.and_then(mean), 1);
-    summary(format!("average of {} tasks", shared.len()), without, &average, 1);
+    let averaged = if shared.len() == 1 { "one task".to_owned() } else { format!("{} tasks", shared.len()) };
+    summary(format!("average of {averaged}"), without, &average, 1);
     summary("share %, validation".to_owned(), Cell::Empty, &share, 0);
     let whole = |at: usize| column(at).into_iter().map(|point| point.seeds[0]).collect::<Vec<_>>();
     summary("total ×".to_owned(), Cell::Empty, &|at| total(&whole(at)), 2);

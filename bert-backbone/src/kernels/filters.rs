@@ -12,6 +12,7 @@ use super::{
     math::vectorised,
     matrix::{View, ViewMut, Write, in_order, multiply},
     operation::{Grad, Operation, is_fast},
+    rows::cut,
 };
 
 /// The highest response of each filter in each text; with `lowest` the lowest ones stand behind them.
@@ -208,14 +209,8 @@ impl Operation<2> for FilterPeaks {
         let words_gradient = Grad::when(of_words, || {
             let by_filter = in_order(filters, *number);
             let mut to = vec![0.0f32; all_words * width];
-            let mut parts: Vec<(usize, &mut [f32])> = Vec::new();
-            let mut rest = &mut to[..];
-            for text in 0..starts.len() - 1 {
-                let (part, others) = rest.split_at_mut((starts[text + 1] - starts[text]) * width);
-                parts.push((text, part));
-                rest = others;
-            }
-            parts.into_par_iter().for_each(|(text, to)| {
+            let texts: Vec<Range<usize>> = starts.windows(2).map(|ends| ends[0]..ends[1]).collect();
+            cut(&texts, &mut to, *width).into_par_iter().enumerate().for_each(|(text, to)| {
                 let row = text * both..(text + 1) * both;
                 vectorised(
                     #[inline(always)]

@@ -139,17 +139,32 @@ impl SearchOptions {
 impl Search {
     /// How many trials it runs at most.
     pub fn planned(&self) -> usize {
-        let mut planned = self.options.seeds as usize - 1;
-        let mut left = self.options.trials;
-        for _ in 0..self.options.samples.len().max(1) {
-            planned += left;
-            left = left.div_ceil(GOES_ON);
+        self.stages().into_iter().map(|(trials, _)| trials).sum()
+    }
+
+    /// Its stages: the trials that each has at most, and the examples that they train on; `None` if those are drawn. The last
+    /// repeats the best of all with other seeds; it may have gone less far.
+    pub(super) fn stages(&self) -> Vec<(usize, Option<usize>)> {
+        let mut going = self.options.trials;
+        let mut stages = Vec::new();
+        for samples in self.rungs() {
+            stages.push((going, samples));
+            going = going.div_ceil(GOES_ON);
         }
-        planned
+        stages.push((self.options.seeds as usize - 1, self.options.samples.last().copied()));
+        stages
+    }
+
+    /// The examples that its trials train on, stage by stage.
+    fn rungs(&self) -> Vec<Option<usize>> {
+        match &self.options.samples[..] {
+            [] => vec![None],
+            samples => samples.iter().copied().map(Some).collect(),
+        }
     }
 
     /// The numbers of the trials: one that is drawn again is drawn once.
-    fn drawn(&self) -> Result<Vec<usize>> {
+    pub(super) fn drawn(&self) -> Result<Vec<usize>> {
         let mut drawn: Vec<(usize, TrialConfig)> = Vec::new();
         for number in 0..self.options.trials {
             let samples = self.options.samples.first().copied();
@@ -162,7 +177,7 @@ impl Search {
     }
 
     /// The trial `number` with so many samples.
-    fn trial(&self, number: usize, samples: Option<usize>) -> Result<TrialConfig> {
+    pub(super) fn trial(&self, number: usize, samples: Option<usize>) -> Result<TrialConfig> {
         let SearchOptions { search_seed, limit, limit_seed, limit_validation, fixed, .. } = &self.options;
         let number = number as u64;
         Ok(TrialConfig {
@@ -186,18 +201,24 @@ impl Search {
         self.options.check()?;
         let mut runner = TrialRunner::new(lab, context, stop.clone(), &self.options.embeddings)?;
         let mut progress = Progress { done: 0, of: self.planned(), watch };
+        let searched = self.walk(|configs| self.stage(&mut runner, configs, stop, &mut progress).map(Some))?;
+        searched.context("no trials")
+    }
+
+    /// Goes through the search: `stage` is told the trials of each stage and answers with their records. Where it has none, it is not
+    /// known how the search goes on, and that is all.
+    pub(super) fn walk(
+        &self,
+        mut stage: impl FnMut(&[TrialConfig]) -> Result<Option<Vec<RunRecord>>>,
+    ) -> Result<Option<Searched>> {
         let mut trials: Vec<(TrialConfig, RunRecord)> = Vec::new();
         let mut left = self.drawn()?;
-        let rungs: Vec<Option<usize>> = match &self.options.samples[..] {
-            [] => vec![None],
-            samples => samples.iter().copied().map(Some).collect(),
-        };
-        for (rung, samples) in rungs.into_iter().enumerate() {
+        for (rung, samples) in self.rungs().into_iter().enumerate() {
             if rung > 0 {
                 left.truncate(left.len().div_ceil(GOES_ON));
             }
             let configs = left.iter().map(|&number| self.trial(number, samples)).collect::<Result<Vec<_>>>()?;
-            let ended = self.stage(&mut runner, &configs, stop, &mut progress)?;
+            let Some(ended) = stage(&configs)? else { return Ok(None) };
             // The best first; of equal ones the one that was drawn first.
             let mut order: Vec<usize> = (0..left.len()).collect();
             order.sort_by(|&a, &b| score(&ended[b]).total_cmp(&score(&ended[a])).then(left[a].cmp(&left[b])));
@@ -209,12 +230,13 @@ impl Search {
             trials.iter().rev().max_by(|(_, a), (_, b)| score(a).total_cmp(&score(b))).context("no trials")?.0.clone();
         let repeats: Vec<TrialConfig> =
             (1..self.options.seeds).map(|seed| TrialConfig { seed, ..best.clone() }).collect();
-        let ended = self.stage(&mut runner, &repeats, stop, &mut progress)?;
+        let Some(ended) = stage(&repeats)? else { return Ok(None) };
         trials.extend(repeats.into_iter().zip(ended));
         let of_best =
             |(config, _): &&(TrialConfig, RunRecord)| TrialConfig { seed: best.seed, ..config.clone() } == best;
         let best = trials.iter().filter(of_best).map(|(_, record)| record.id.clone()).collect();
-        Ok(Searched { task: self.task.clone(), trials: trials.into_iter().map(|(_, record)| record).collect(), best })
+        let trials = trials.into_iter().map(|(_, record)| record).collect();
+        Ok(Some(Searched { task: self.task.clone(), trials, best }))
     }
 
     /// Runs these trials; one that another process has is waited for.

@@ -8,6 +8,7 @@ mod embeddings;
 mod features;
 mod network;
 mod space;
+mod speed;
 mod trial;
 
 pub use config::{Search, SearchOptions, Searched};
@@ -15,4 +16,5 @@ pub(crate) use config::{is_search_key, search_options};
 pub use embeddings::{EmbeddingError, KnownEmbeddings, WordVectors, embedding_file, known_embeddings};
 pub(crate) use space::NO_BERT;
 pub use space::{Dimension, Domain, Space, TrialConfig};
+pub use speed::{SearchLeft, TrialSpeed};
 pub use trial::TrialRunner;

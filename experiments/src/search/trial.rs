@@ -22,7 +22,7 @@ use tasks::{
 };
 
 use super::{
-    WordVectors, embedding_file,
+    TrialSpeed, WordVectors, embedding_file,
     features::{Batch, Embedding, Features, Text, all_words},
     network::{Deep, Wide},
     space::{NO_BERT, TrialConfig},
@@ -42,6 +42,8 @@ const BATCH: usize = 128;
 const VERSION: u32 = 2;
 /// Points of a loss curve.
 const CURVE: usize = 50;
+/// Steps that are timed, after a first one that is not.
+const TIMED: usize = 3;
 
 /// Runs trials one after the other; what two of them share is read once.
 pub struct TrialRunner<'a> {
@@ -142,8 +144,8 @@ impl<'a> TrialRunner<'a> {
         watch: &mut dyn Watch,
     ) -> Result<(RunRecord, bool), RunError> {
         let task = self.task(&config.task, files, watch)?;
-        let name: String = config.get("embeddings")?;
-        let (config, fingerprints) = self.named(config, &task)?;
+        let said = config;
+        let (config, fingerprints) = self.named(said, &task)?;
         let keys = config.keys()?;
         let id = run_id(&keys, &fingerprints)?;
         let open = match self.store.as_ref().map(|store| store.open(&id)).transpose()? {
@@ -151,7 +153,7 @@ impl<'a> TrialRunner<'a> {
             Some(StoredRun::Open(open)) => Some(open),
             None => None,
         };
-        let record = self.train(&config, &task, &name)?;
+        let record = self.train(said, &task)?;
         let record = RunRecord { id, config: keys, fingerprints, ..record };
         if let Some(open) = open {
             open.finish(&record, None)?;
@@ -193,6 +195,49 @@ impl<'a> TrialRunner<'a> {
             fingerprints.insert("embeddings".to_owned(), hash);
         }
         Ok((config, fingerprints))
+    }
+
+    /// The record of a trial, if it is finished.
+    ///
+    /// # Errors
+    /// If data or embeddings cannot be used, or the record cannot.
+    pub fn finished(
+        &mut self,
+        config: &TrialConfig,
+        files: &FileOptions,
+        watch: &mut dyn Watch,
+    ) -> Result<Option<RunRecord>> {
+        let Some(store) = self.store.clone() else { return Ok(None) };
+        let task = self.task(&config.task, files, watch)?;
+        let (config, fingerprints) = self.named(config, &task)?;
+        store.finished(&run_id(&config.keys()?, &fingerprints)?)
+    }
+
+    /// Takes a few steps of a trial and scores a few texts; nothing is kept.
+    ///
+    /// # Errors
+    /// If data or embeddings cannot be used, or the device fails.
+    pub fn speed(
+        &mut self,
+        config: &TrialConfig,
+        files: &FileOptions,
+        watch: &mut dyn Watch,
+    ) -> Result<TrialSpeed, RunError> {
+        let devices = self.context.devices.names.clone();
+        guard_on(&devices, || {
+            let task = self.task(&config.task, files, watch)?;
+            let little = TrialConfig { samples: (1 + TIMED) * BATCH, ..config.clone() };
+            let started = Instant::now();
+            let Ready { features, classes, model, .. } = self.prepare(&little, &task)?;
+            let prepared = started.elapsed().as_secs_f64();
+            let fitted = self.fit(model, &little, &features.parts[0], &classes)?;
+            let [_, validation, test] = &features.parts;
+            let some = &validation[..validation.len().min(2 * BATCH)];
+            let started = Instant::now();
+            fitted.model.valid().predict(some, &self.device)?;
+            let scored = started.elapsed().as_secs_f64() * (validation.len() + test.len()) as f64 / some.len() as f64;
+            Ok(TrialSpeed { around: prepared + scored, sample: fitted.step_seconds / BATCH as f64 })
+        })
     }
 
     /// Whether a finished trial is older than this runner: processes that search together find each other's.
@@ -253,22 +298,28 @@ impl<'a> TrialRunner<'a> {
         Ok(self.files.get(name).map(|file| file.hash.clone()))
     }
 
-    /// Trains and scores a trial; what it is called by is left to the caller.
-    fn train(&mut self, config: &TrialConfig, task: &LoadedTask, embeddings: &str) -> Result<RunRecord, RunError> {
-        let (started, mut cpu) = (Instant::now(), CpuClock::start());
-        let dataset = &task.dataset;
+    /// Makes a trial's texts and its untrained model.
+    fn prepare<'t>(&mut self, config: &TrialConfig, task: &'t LoadedTask) -> Result<Ready<'t>> {
+        let (dataset, embeddings): (_, String) = (&task.dataset, config.get("embeddings")?);
         let train = limited(&dataset.train, config.limit, config.limit_seed);
         let validation = limited(&dataset.validation, config.limit_validation, config.limit_seed);
         let has_test = dataset.test.iter().any(|example| example.target.is_some());
         let test: &[Example] = if has_test { &dataset.test } else { &[] };
-        let backbone = if self.is_backbone(embeddings) { Some(self.backbone(embeddings)?) } else { None };
-        let random = || random_dimensions(embeddings).map(Embedding::Random);
-        let embedding = task.vectors.get(embeddings).map(Embedding::Words).or_else(random);
+        let backbone = if self.is_backbone(&embeddings) { Some(self.backbone(&embeddings)?) } else { None };
+        let random = || random_dimensions(&embeddings).map(Embedding::Random);
+        let embedding = task.vectors.get(&embeddings).map(Embedding::Words).or_else(random);
         let embedding = embedding.or_else(|| backbone.as_deref().map(Embedding::Pieces));
         let features = Features::new(config, embedding, [&train, &validation, test])?;
         let classes: Vec<usize> = train.iter().map(class).collect::<Result<_>>()?;
-        let outputs = dataset.labels.len();
-        let model = Model::new(config, &features, outputs, &self.device.clone().autodiff())?;
+        let model = Model::new(config, &features, dataset.labels.len(), &self.device.clone().autodiff())?;
+        Ok(Ready { validation, test, features, classes, model })
+    }
+
+    /// Trains and scores a trial; what it is called by is left to the caller.
+    fn train(&mut self, config: &TrialConfig, task: &LoadedTask) -> Result<RunRecord, RunError> {
+        let (started, mut cpu) = (Instant::now(), CpuClock::start());
+        let Ready { validation, test, features, classes, model } = self.prepare(config, task)?;
+        let (dataset, outputs) = (&task.dataset, task.dataset.labels.len());
         let params = model.params(&features);
         let fitted = self.fit(model, config, &features.parts[0], &classes)?;
         let training_seconds = started.elapsed().as_secs_f64();
@@ -284,14 +335,14 @@ impl<'a> TrialRunner<'a> {
         let score = |part: usize, examples: &[Example]| -> Result<Scores> {
             Ok(judge(&model.predict(&features.parts[part], &self.device)?, examples))
         };
-        let metric = self.lab.tasks.find(&config.task).map_or("accuracy".to_owned(), |task| task.metric.clone());
-        let (steps, epoch) = (fitted.steps, (fitted.steps * BATCH).div_ceil(train.len()));
+        let metric = self.lab.tasks.find(&dataset.task).map_or("accuracy".to_owned(), |task| task.metric.clone());
+        let (steps, epoch) = (fitted.steps, (fitted.steps * BATCH).div_ceil(classes.len()));
         let (mut evaluations, mut last, mut tested) = (Vec::new(), None, Scores::new());
         if !fitted.diverged {
             let scores = score(1, &validation)?;
             evaluations.push(Evaluation { epoch, steps, loss: fitted.mean_loss, validation: scores.clone() });
             last = Some(Scored { epoch, steps, metric, validation: scores });
-            if has_test {
+            if !test.is_empty() {
                 tested = score(2, test)?;
             }
         }
@@ -331,7 +382,7 @@ impl<'a> TrialRunner<'a> {
             majority,
             extra: BTreeMap::new(),
             test: tested,
-            examples: Examples { train: train.len(), validation: validation.len(), test: test.len() },
+            examples: Examples { train: classes.len(), validation: validation.len(), test: test.len() },
             loss_curve: fitted.loss_curve,
             network: Default::default(),
             measured,
@@ -354,6 +405,7 @@ impl<'a> TrialRunner<'a> {
         let (steps, mut order) = (config.samples.div_ceil(BATCH), Order::new(texts.len(), config.seed));
         let curve_every = steps.div_ceil(CURVE);
         let (mut loss_sum, mut curve_sum, mut loss_curve, mut words) = (0.0, 0.0, Vec::new(), 0);
+        let mut after_first = Instant::now();
         for step in 0..steps {
             if self.stop.requested() {
                 return Err(RunError::Interrupted { step, kept: self.store.is_some() });
@@ -367,7 +419,8 @@ impl<'a> TrialRunner<'a> {
             let loss = loss::cross_entropy(model.forward(&batch, Some(key))?, &right);
             let value = f64::from(loss.clone().into_scalar::<f32>());
             if !value.is_finite() {
-                return Ok(Fitted { model, steps: step, diverged: true, mean_loss: value, loss_curve, words });
+                let (mean_loss, step_seconds) = (value, after_first.elapsed().as_secs_f64() / step.max(1) as f64);
+                return Ok(Fitted { model, steps: step, diverged: true, mean_loss, loss_curve, words, step_seconds });
             }
             (loss_sum, curve_sum) = (loss_sum + value, curve_sum + value);
             if (step + 1).is_multiple_of(curve_every) {
@@ -384,9 +437,24 @@ impl<'a> TrialRunner<'a> {
                 let gradients = StepGradients::of(&wide, &gradients);
                 wide_optimizer.update(wide, &gradients, wide_rate)
             });
+            if step == 0 {
+                after_first = Instant::now();
+            }
         }
-        Ok(Fitted { model, steps, diverged: false, mean_loss: loss_sum / steps as f64, loss_curve, words })
+        let step_seconds = after_first.elapsed().as_secs_f64() / (steps.max(2) - 1) as f64;
+        let mean_loss = loss_sum / steps as f64;
+        Ok(Fitted { model, steps, diverged: false, mean_loss, loss_curve, words, step_seconds })
     }
+}
+
+/// A trial that can begin.
+struct Ready<'t> {
+    validation: Vec<Example>,
+    test: &'t [Example],
+    features: Features,
+    /// Of the training texts.
+    classes: Vec<usize>,
+    model: Model,
 }
 
 /// A trial after its training.
@@ -397,6 +465,8 @@ struct Fitted {
     mean_loss: f64,
     loss_curve: Vec<(usize, f64)>,
     words: usize,
+    /// Seconds of a step, but for the first: it also pays for what is made once.
+    step_seconds: f64,
 }
 
 /// The order of training examples, epoch after epoch.

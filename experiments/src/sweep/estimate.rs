@@ -15,7 +15,7 @@ use super::{
 use crate::{
     lab::Lab,
     run::{RunConfig, RunContext, Runner, Speed, Workload},
-    search::Search,
+    search::TrialRunner,
     train::{RunError, Stop, Watch},
 };
 
@@ -31,7 +31,7 @@ pub struct Estimate {
     pub by_run: BTreeMap<String, f64>,
     /// Runs that are still to do.
     pub runs: usize,
-    /// Trials of searches, which are not estimated.
+    /// Trials of searches that are still to do, at most.
     pub trials: usize,
     /// Runs that are finished.
     pub finished: usize,
@@ -94,9 +94,15 @@ pub fn estimate(
             *by_experiment.entry(job.experiment.to_owned()).or_default() += seconds / jobs as f64;
             *by_run.entry(job.config.describe(lab)).or_default() += seconds;
         }
+        let mut trials = 0;
+        for (plan, search) in plans.iter().flat_map(|plan| plan.searches.iter().map(move |search| (plan, search))) {
+            let mut runner = TrialRunner::new(lab, context, stop.clone(), &search.options.embeddings)?;
+            let left = search.left(&mut runner, watch)?;
+            trials += left.trials;
+            *by_experiment.entry(plan.experiment.clone()).or_default() += left.seconds / jobs as f64;
+        }
         let seconds = by_experiment.values().sum();
         let runs = todo.iter().filter(|job| job.work.steps > 0.0).count();
-        let trials = plans.iter().flat_map(|plan| &plan.searches).map(Search::planned).sum();
         Ok(Estimate {
             seconds,
             by_experiment,
@@ -232,10 +238,10 @@ impl Estimate {
         let threads = if self.threads == 1 { "one thread".to_owned() } else { format!("{} threads", self.threads) };
         let trials = match self.trials {
             0 => String::new(),
-            trials => format!("; up to {trials} trials without BERT, of seconds each, come on top"),
+            trials => format!(" and up to {trials} trials without BERT"),
         };
         format!(
-            "About {} here, in {processes} of {threads}: {} runs to do, {} finished (speeds of {} finished runs, {} measured){trials}",
+            "About {} here, in {processes} of {threads}: {} runs{trials} to do, {} finished (speeds of {} finished runs, {} measured)",
             duration(self.seconds),
             self.runs,
             self.finished,
