@@ -90,7 +90,7 @@ fn table2_reports_test_scores_of_what_validation_chose() {
         "task,no BERT,full fine-tuning,full fine-tuning s.e.m.,variable fine-tuning,variable fine-tuning s.e.m.,adapters,adapters s.e.m."
     );
     assert_eq!(rows[1], ["a", "", "72", "2", "60", "0", "65", "0"]);
-    assert_eq!(rows[2], ["average of 1 tasks", "", "72", "", "60", "", "65", ""]);
+    assert_eq!(rows[2], ["average of one task", "", "72", "", "60", "", "65", ""]);
     // Of validation scores, above the trivial answer's 2.
     assert_eq!(rows[3].join(","), "\"share %, validation\",,100,,100,,87.1795,".replace('"', ""));
     assert_eq!(rows[4][2..].join(","), "1,,1.0645,,1.01,");
@@ -111,7 +111,7 @@ fn searched() -> Folder {
 fn table2_has_the_searchs_winner_with_its_seeds() {
     let rows = csv(&searched(), "table2");
     assert_eq!(rows[1][..3].join(","), "a,60,1.1547", "{rows:?}");
-    assert_eq!(rows[2][..2].join(","), "average of 1 tasks,60");
+    assert_eq!(rows[2][..2].join(","), "average of one task,60");
     let gap = markdown(&Folder::with("table2", [Spec::tuned("a", "full", 0.8)]), "table2");
     assert!(gap.contains("No BERT: a gap;") && gap.contains("run baseline"), "{gap}");
 }
