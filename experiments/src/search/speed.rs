@@ -10,8 +10,6 @@ use crate::train::{RunError, Watch};
 pub struct SearchLeft {
     /// Trials that are still to do, at most.
     pub trials: usize,
-    /// Trials that are finished.
-    pub finished: usize,
     /// Seconds that one process takes for those that are left.
     pub seconds: f64,
 }
@@ -41,7 +39,7 @@ impl Search {
     /// # Errors
     /// If data or embeddings cannot be used, or a record cannot.
     pub fn left(&self, runner: &mut TrialRunner<'_>, watch: &mut dyn Watch) -> Result<SearchLeft> {
-        let (mut looked_at, mut finished, mut open) = (0, 0, Vec::new());
+        let (mut looked_at, mut open) = (0, Vec::new());
         self.walk(|configs| {
             let mut records = Vec::new();
             for config in configs {
@@ -50,7 +48,7 @@ impl Search {
                     None => open.push(config.samples),
                 }
             }
-            (looked_at, finished) = (looked_at + 1, finished + records.len());
+            looked_at += 1;
             Ok((records.len() == configs.len()).then_some(records))
         })?;
         let drawn_samples = Space::SAMPLES.iter().sum::<usize>() / Space::SAMPLES.len();
@@ -66,6 +64,6 @@ impl Search {
                 seconds += open.iter().map(|&samples| speed.seconds(samples)).sum::<f64>() / some.len() as f64;
             }
         }
-        Ok(SearchLeft { trials: open.len(), finished, seconds })
+        Ok(SearchLeft { trials: open.len(), seconds })
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use adapter_core::mix;
 use analysis::{Listed, RunRecord, RunState, folder};
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use clap::Args;
 use serde::Serialize;
 
@@ -20,6 +20,7 @@ use crate::{
     device::{Devices, vector_bits},
     run::{RunContext, RunStore},
     study::Repeat,
+    train::RunError,
 };
 
 /// Run finished runs again and compare: everything in their records must come out the same, to the bit
@@ -100,7 +101,10 @@ pub fn run(args: &RepeatArgs, session: &Session<'_>) -> Result<()> {
         };
         let show = if args.json { Show::None } else { Show::Line };
         let mut progress = Progress::of_run(show, args.json, &run.id, &session.stop)?;
-        let differ = repeat.run(&record, &mut progress).map_err(|error| error.explained(args.keep.is_some()))?;
+        let differ = repeat.run(&record, &mut progress).map_err(|error| match error {
+            RunError::Interrupted { kept: false, .. } => anyhow!("interrupted; with --keep DIR it would continue"),
+            error => error.explained(args.keep.is_some()),
+        })?;
         drop(progress);
         let widths = record.measured.vector_bits.zip(vector_bits()).filter(|(then, here)| then != here);
         let task = record.config.get("task").and_then(|task| task.as_str()).unwrap_or_default().to_owned();
