@@ -58,6 +58,11 @@ pub struct DimensionRecord {
 }
 
 impl ExperimentRecord {
+    /// Runs that are still to be done. Of a search nobody knows: it may draw a trial twice, and then runs it once.
+    pub fn left(&self) -> usize {
+        if self.kind == "search" { 0 } else { self.planned.saturating_sub(self.runs.len()) }
+    }
+
     /// What was changed on a preset, in words: "with lr = 1e-2: not the paper's settings". `None` if nothing was.
     pub fn overridden(&self) -> Option<String> {
         (self.preset && !self.overrides.is_empty())

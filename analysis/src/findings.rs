@@ -113,11 +113,16 @@ pub fn findings(store: &Store) -> Vec<Finding> {
     let of = |preset: &str, judge: &dyn Fn(&[&Run]) -> Evidence| (preset.to_owned(), judge(&store.preset_runs(preset)));
     let finding = |name, shown_in, paper, needs: &str, (preset, evidence): (String, Evidence)| {
         let mut shows = evidence.shows().unwrap_or_else(|| format!("Not enough runs to say: {needs}."));
-        if let Some(overridden) = store.preset(&preset).and_then(|record| record.overridden()) {
+        let record = store.preset(&preset);
+        if let Some(overridden) = record.and_then(|record| record.overridden()) {
             shows += &format!(" This is {preset} {overridden}.");
         }
         let Evidence { effects, likely, .. } = evidence;
-        let verdict = Verdict::of(&effects);
+        let mut verdict = Verdict::of(&effects);
+        if let Some(record) = record.filter(|record| record.left() > 0) {
+            verdict = Verdict::CannotSay;
+            shows += &format!(" {preset} has {} of {} runs still to do.", record.left(), record.planned);
+        }
         let likely = likely.filter(|_| verdict == Verdict::Disagrees);
         Finding { name, shown_in, paper, shows, verdict, effects, likely }
     };
@@ -216,9 +221,9 @@ pub fn findings(store: &Store) -> Vec<Finding> {
             "Higher layers matter more than lower ones",
             &["fig6-spans"],
             "Removing the adapters of the lower layers hardly changes the score; on MNLI those of layers 0 to 4 hardly matter. \
-             Compared here: the removal of the upper half and of the lower half.",
+             Compared here: the removal of the upper half and of the lower half, on every task.",
             "fig6-spans needs ablations of a network with two layers or more",
-            ("fig6-spans".to_owned(), higher_layers(store)),
+            spans(&higher_layers),
         ),
         finding(
             "The initial σ matters only when it is large",

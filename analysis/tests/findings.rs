@@ -385,6 +385,31 @@ fn removed_adapters_are_judged(#[case] name: &str, #[case] folder: Folder, #[cas
     check(&folder, name, expected);
 }
 
+/// A task where the upper half matters more does not make up for one where the lower does.
+#[test]
+fn higher_layers_must_matter_more_on_every_task() {
+    let mut folder = Folder::new();
+    for seed in 0..3 {
+        folder.ablation("a", seed, 2, 0.8, |first, last| if (first, last) == (1, 1) { -0.5 } else { 0.0 });
+        folder.ablation("b", seed, 2, 0.8, |first, last| if (first, last) == (0, 0) { -0.1 } else { 0.0 });
+    }
+    check(&folder, "Higher layers", Disagrees);
+}
+
+/// What the first tasks say of an experiment, the last may take back.
+#[test]
+fn an_experiment_with_runs_to_do_says_nothing_yet() {
+    let mut folder = Folder::new();
+    for seed in 0..3 {
+        folder.ablation("a", seed, 2, 0.8, |first, last| if (first, last) == (1, 1) { -0.5 } else { 0.0 });
+    }
+    check(&folder, "Higher layers", Agrees);
+    folder.fail("fig6-spans", "b adapters 64 seed 2", "no space left");
+    let found = finding(&folder, "Higher layers");
+    assert_eq!(found.verdict, CannotSay);
+    assert!(found.shows.ends_with("fig6-spans has 1 of 4 runs still to do."), "{}", found.shows);
+}
+
 #[rstest]
 #[case(0.8, 2, "fewer than three seeds")]
 #[case(0.37, 3, "does not clearly beat")]

@@ -1,7 +1,7 @@
 //! The search without BERT, through the binary: kept, found again, killed, shared by processes, reported.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
     process::{Command, Output, Stdio},
@@ -29,8 +29,8 @@ fn json(place: &Path, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A small search, whose trials have every kind of part.
-const SEARCH: [&str; 13] = [
+/// A small search; its trials have every kind of part.
+const SEARCH: [&str; 15] = [
     "baseline",
     "--task",
     "syn-topic",
@@ -44,6 +44,8 @@ const SEARCH: [&str; 13] = [
     "300",
     "--seeds",
     "2",
+    "--search-seed",
+    "0",
 ];
 
 /// Every record of a folder of runs, without what was measured.
@@ -66,6 +68,14 @@ fn a_search_is_kept_found_again_and_the_same_in_several_processes() {
     assert_eq!(found["trials"], 11);
     let one = records(&place.path().join("one"));
     assert_eq!(one.len(), 11);
+    let chosen = |key: &str| one.values().map(|record| record["config"][key].to_string()).collect::<BTreeSet<_>>();
+    for (key, values) in [
+        ("towers", &["\"both\"", "\"deep\"", "\"wide\""][..]),
+        ("tune_embeddings", &["true", "false"]),
+        ("convolution", &["true", "false"]),
+    ] {
+        assert!(values.iter().all(|&value| chosen(key).contains(value)), "{key}: {:?}", chosen(key));
+    }
     assert_eq!((found["validation"].as_array().unwrap().len(), found["test"].as_array().unwrap().len()), (2, 2));
     let best = |record: &Value| record["last"]["validation"]["accuracy"].as_f64().unwrap();
     let highest = one.values().filter(|record| record["config"]["seed"] == 0).map(best).fold(0.0, f64::max);
@@ -105,6 +115,106 @@ fn a_search_that_was_killed_ends_like_one_that_was_not() {
     }
     assert_eq!(json(place.path(), &[&SEARCH[..], &["--runs", "killed"]].concat()), whole);
     assert_eq!(records(&place.path().join("killed")), records(&place.path().join("whole")), "bit for bit");
+}
+
+/// One trial of a small network with a wide model beside it, on texts with capitals and marks.
+const TRIAL: [(&str, &str); 22] = [
+    ("towers", "both"),
+    ("lower_case", "true"),
+    ("strip", "true"),
+    ("embeddings", "random-50"),
+    ("tune_embeddings", "true"),
+    ("embedding_dropout", "0.0"),
+    ("convolution", "true"),
+    ("max_ngram", "2"),
+    ("filters", "50"),
+    ("conv_activation", "relu"),
+    ("conv_batch_norm", "false"),
+    ("conv_dropout", "0.0"),
+    ("hidden_layers", "1"),
+    ("hidden_size", "64"),
+    ("activation", "relu"),
+    ("norm", "none"),
+    ("dropout", "0.0"),
+    ("lr", "0.05"),
+    ("l2", "0.0"),
+    ("wide_ngram", "1"),
+    ("wide_lr", "0.05"),
+    ("wide_l2", "0.0"),
+];
+
+/// Runs [`TRIAL`] with one choice changed, in a folder with `texts.csv`; returns its record.
+fn trial(place: &Path, samples: &str, key: &str, value: &str) -> Value {
+    let runs = format!("{key}-{value}-{samples}");
+    let choices = TRIAL.map(|(own, usual)| format!("{own}={}", if own == key { value } else { usual }));
+    let how = ["baseline", "--task", "file:texts.csv", "--trials", "1", "--seeds", "1", "--samples", samples];
+    let mut arguments = [&how[..], &["--runs", &runs]].concat();
+    arguments.extend(choices.iter().flat_map(|choice| ["--set", choice]));
+    json(place, &arguments);
+    records(&place.join(&runs)).into_values().next().unwrap()
+}
+
+/// Texts of two classes; a word tells them apart.
+fn texts(place: &Path) {
+    let row = |n: usize| {
+        let (label, word) = if n.is_multiple_of(2) { ("cat", "meows") } else { ("dog", "Barks") };
+        format!("\"Number {}, it {word}: at {}!\",{label}\n", n % 17, ["Noon", "night", "DAWN"][n % 3])
+    };
+    let rows: String = (0..400).map(row).collect();
+    fs::write(place.join("texts.csv"), format!("text,label\n{rows}")).unwrap();
+}
+
+#[rstest::rstest]
+#[case("towers", "wide")]
+#[case("towers", "deep")]
+#[case("tune_embeddings", "false")]
+#[case("convolution", "false")]
+#[case("hidden_layers", "0")]
+fn a_trial_learns_what_a_word_tells(#[case] key: &str, #[case] value: &str) {
+    let place = tempfile::tempdir().unwrap();
+    texts(place.path());
+    let record = trial(place.path(), "6400", key, value);
+    let accuracy = |of: &Value| of["accuracy"].as_f64().unwrap();
+    assert!(accuracy(&record["majority"]) < 0.7);
+    assert!(accuracy(&record["last"]["validation"]) > 0.95 && accuracy(&record["test"]) > 0.95, "{record}");
+}
+
+/// A choice that changes nothing would be searched in vain.
+#[test]
+fn every_choice_changes_what_a_trial_learns() {
+    let place = tempfile::tempdir().unwrap();
+    texts(place.path());
+    let activations = ["relu6", "leaky-relu", "swish", "sigmoid", "tanh"];
+    let others: BTreeMap<&str, &[&str]> = BTreeMap::from([
+        ("towers", &["deep", "wide"][..]),
+        ("lower_case", &["false"]),
+        ("strip", &["false"]),
+        ("embeddings", &["random-128", "random-512"]),
+        ("tune_embeddings", &["false"]),
+        ("embedding_dropout", &["0.4"]),
+        ("convolution", &["false"]),
+        ("max_ngram", &["3"]),
+        ("filters", &["75"]),
+        ("conv_activation", &activations),
+        ("conv_batch_norm", &["true"]),
+        ("conv_dropout", &["0.4"]),
+        ("hidden_layers", &["0", "2", "3", "5"]),
+        ("hidden_size", &["128"]),
+        ("activation", &activations),
+        ("norm", &["batch", "layer"]),
+        ("dropout", &["0.5"]),
+        ("lr", &["0.1"]),
+        ("l2", &["0.01"]),
+        ("wide_ngram", &["2"]),
+        ("wide_lr", &["0.1"]),
+        ("wide_l2", &["0.01"]),
+    ]);
+    for (key, usual) in TRIAL {
+        let values = others[key].iter().chain([&usual]);
+        let losses: BTreeSet<String> =
+            values.map(|value| trial(place.path(), "640", key, value)["epochs"][0]["loss"].to_string()).collect();
+        assert_eq!(losses.len(), others[key].len() + 1, "{key}: {losses:?}");
+    }
 }
 
 #[test]
@@ -147,7 +257,7 @@ fn word_vectors_of_a_file_can_be_chosen() {
 #[case(&["--task", "syn-questions"], "not for questions")]
 #[case(&["--task", "syn-topic", "--embeddings", "absent.txt"], "cannot read absent.txt")]
 #[case(&["--task", "syn-topic", "--embeddings", "glove-50d"], "run `adapter-lab fetch glove-50d` first")]
-#[case(&["--task", "syn-topic", "--set", "hidden_size=7"], "it is one of 64, 128, 256")]
+#[case(&["--task", "syn-topic", "--set", "hidden_size=7"], "give one of 64, 128, 256")]
 #[case(&["--task", "syn-topic", "--set", "hiden_size=64"], "did you mean `hidden_size`?")]
 #[case(&["--task", "syn-topic", "--samples", "3000,2000"], "give rising positive numbers")]
 #[case(&["--task", "syn-topic", "--samples", "many"], "give a number, or random")]
@@ -165,7 +275,7 @@ fn a_wrong_search_is_answered_with_what_to_do(#[case] arguments: &[&str], #[case
 }
 
 #[test]
-fn the_space_is_printed_and_the_preset_fills_table_2() {
+fn the_space_is_printed_and_the_preset_fills_the_tables_of_the_search() {
     let place = tempfile::tempdir().unwrap();
     let options = ["--embeddings", "x.txt", "--backbone", "nano", "--limit", "none", "--limit-validation", "7"];
     let space = json(place.path(), &[&["baseline", "--explain"], &options[..]].concat());

@@ -166,6 +166,16 @@ pub enum MetricError {
     /// A metric of texts for span tasks, or the other way round.
     #[error("metric `{0}` cannot judge both texts and answers; `Metric::answers` makes one for answers")]
     Kinds(String),
+    /// A metric of other tasks.
+    #[error("the metric `{name}` says nothing of {kind} with {classes} labels")]
+    Unfit {
+        /// Its name.
+        name: String,
+        /// The task's kind.
+        kind: TaskKind,
+        /// The task's labels.
+        classes: usize,
+    },
 }
 
 /// The metrics that tasks are scored by. The default are the built-in ones:
@@ -237,6 +247,16 @@ impl Metrics {
             let nearest = nearest(name, self.names()).map(str::to_owned);
             MetricError::Unknown { name: name.to_owned(), nearest }
         })
+    }
+
+    /// The metric called `name`, for tasks of this kind with so many classes or labels.
+    ///
+    /// # Errors
+    /// If there is none, or it is for other tasks.
+    pub fn find_for(&self, name: &str, kind: TaskKind, classes: usize) -> Result<&Metric, MetricError> {
+        let metric = self.find(name)?;
+        let unfit = || MetricError::Unfit { name: name.to_owned(), kind, classes };
+        if metric.applies_to(kind, classes) { Ok(metric) } else { Err(unfit()) }
     }
 
     /// The names of all metrics.

@@ -116,25 +116,23 @@ pub(super) fn single_layers(ablated: &Ablated<'_>, evidence: &mut Evidence) {
     evidence.effects.push(Effect::new(what, &thresholds::SINGLE, loss, interval, 1, seeds));
 }
 
-pub(super) fn higher_layers(store: &Store) -> Evidence {
-    let (mut evidence, mut values) = (Evidence::default(), Vec::new());
-    for ablated in Ablated::all(store).iter().filter(|ablated| ablated.layers >= 2) {
-        let half = ablated.layers / 2;
-        let (lower, upper) = (ablated.losses(0, half - 1), ablated.losses(ablated.layers - half, ablated.layers - 1));
-        let same = if lower.len() == upper.len() { Ok(()) } else { Err("not every span is there".to_owned()) };
-        if let Err(why) = ablated.learnt().and(same) {
-            evidence.leave_out(ablated.task, why);
-            continue;
-        }
-        if let (Some(lower), Some(upper)) = (mean(lower.iter().copied()), mean(upper.iter().copied())) {
-            let (lower, upper) = (signed(-lower), signed(-upper));
-            evidence.said.push(format!(
-                "{}: without the lower {half} layers {lower} %, without the upper {half} {upper} %",
-                task_name(ablated.task)
-            ));
-        }
-        values.push(upper.iter().zip(&lower).map(|(upper, lower)| upper - lower).collect());
+pub(super) fn higher_layers(ablated: &Ablated<'_>, evidence: &mut Evidence) {
+    let half = ablated.layers / 2;
+    if half == 0 {
+        return;
     }
-    evidence.effect("Loss of the upper half minus the lower", &thresholds::HIGHER, &values);
-    evidence
+    let (lower, upper) = (ablated.losses(0, half - 1), ablated.losses(ablated.layers - half, ablated.layers - 1));
+    if lower.len() != upper.len() {
+        evidence.leave_out(ablated.task, "not every span is there");
+        return;
+    }
+    let task = task_name(ablated.task);
+    if let (Some(lower), Some(upper)) = (mean(lower.iter().copied()), mean(upper.iter().copied())) {
+        let (lower, upper) = (signed(-lower), signed(-upper));
+        evidence
+            .said
+            .push(format!("{task}: without the lower {half} layers {lower} %, without the upper {half} {upper} %"));
+    }
+    let values = upper.iter().zip(&lower).map(|(upper, lower)| upper - lower).collect();
+    evidence.effect(&format!("{task}, loss of the upper half minus the lower"), &thresholds::HIGHER, &[values]);
 }

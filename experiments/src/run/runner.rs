@@ -456,8 +456,7 @@ impl<'a> Runner<'a> {
         let own = || self.lab.tasks.find(&config.task).map(|task| task.metric.clone());
         let kind = prepared.kind;
         let name = config.metric.clone().unwrap_or_else(|| own().unwrap_or_else(|_| kind.metric().to_owned()));
-        let applies = self.lab.metrics.find(&name)?.applies_to(kind, prepared.labels.len());
-        ensure!(applies, "the metric `{name}` says nothing of {kind} with {} labels", prepared.labels.len());
+        self.lab.metrics.find_for(&name, kind, prepared.labels.len())?;
         Ok(name)
     }
 

@@ -88,6 +88,8 @@ pub struct Searched {
 
 /// One trial of so many goes on.
 const GOES_ON: usize = 3;
+/// The best trial is trained with no more seeds than this.
+const MOST_SEEDS: u64 = 1000;
 
 impl SearchOptions {
     /// The space that is searched.
@@ -105,13 +107,17 @@ impl SearchOptions {
     /// The space as a report writes it down, with the samples that a trial trains on.
     pub fn space_record(&self) -> Vec<DimensionRecord> {
         let samples = if self.samples.is_empty() { &Space::SAMPLES[..] } else { &self.samples };
-        let values: Vec<String> = samples.iter().map(usize::to_string).collect();
+        let all = |samples: &[usize]| samples.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        let values = match &self.samples[..] {
+            [first, more @ ..] if !more.is_empty() => format!("{first}; {} for the best third each time", all(more)),
+            _ => all(samples),
+        };
         let mut record = self.space().record();
         record.push(DimensionRecord {
             key: "samples".to_owned(),
             about: "examples that a trial trains on".to_owned(),
-            values: values.join(", "),
-            when: (!self.samples.is_empty()).then(|| "more for the best third, and again".to_owned()),
+            values,
+            when: None,
         });
         record
     }
@@ -122,7 +128,7 @@ impl SearchOptions {
     /// What is wrong.
     pub fn check(&self) -> Result<()> {
         ensure!(self.trials > 0, "trials 0: give a positive number");
-        ensure!(self.seeds > 0, "seeds 0: give a positive number");
+        ensure!((1..=MOST_SEEDS).contains(&self.seeds), "seeds {}: give a number from 1 to {MOST_SEEDS}", self.seeds);
         for (key, limit) in [("limit", self.limit), ("limit_validation", self.limit_validation)] {
             ensure!(limit != Some(0), "{key} 0: give a positive number");
         }
@@ -132,7 +138,7 @@ impl SearchOptions {
         }
         let rising = self.samples.windows(2).all(|pair| pair[0] < pair[1]);
         ensure!(rising && !self.samples.contains(&0), "samples {:?}: give rising positive numbers", self.samples);
-        self.space().draw(self.search_seed, 0, &self.fixed).map(drop)
+        self.space().draw("", self.search_seed, 0, &self.fixed).map(drop)
     }
 }
 
@@ -184,11 +190,11 @@ impl Search {
             task: self.task.clone(),
             tuning: NO_BERT.to_owned(),
             seed: 0,
-            samples: samples.unwrap_or_else(|| Space::draw_samples(*search_seed, number)),
+            samples: samples.unwrap_or_else(|| Space::draw_samples(&self.task, *search_seed, number)),
             limit: *limit,
             limit_seed: *limit_seed,
             limit_validation: *limit_validation,
-            chosen: self.options.space().draw(*search_seed, number, fixed)?,
+            chosen: self.options.space().draw(&self.task, *search_seed, number, fixed)?,
         })
     }
 
@@ -304,6 +310,7 @@ pub(crate) fn search_options(keys: &Keys) -> Result<SearchOptions> {
     // One of a list need not be written as one.
     let listed = |key: &str, value: &Value| match value {
         Value::Array(_) => value.clone(),
+        Value::String(word) if key == "samples" && word == "random" => Value::Array(Vec::new()),
         value if LISTS.contains(&key) => vec![value.clone()].into(),
         value => value.clone(),
     };
@@ -323,3 +330,40 @@ const LISTS: [&str; 2] = ["samples", "embeddings"];
 
 /// Keys of a search that runs have too.
 const SHARED: [&str; 4] = ["backbone", "limit", "limit_seed", "limit_validation"];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// What one task's thirty trials leave out, others try.
+    #[test]
+    fn the_searches_of_table_2_together_try_every_value_of_the_space() {
+        let lab = Lab::paper();
+        let options = SearchOptions {
+            backbone: Some("minilm-l6".to_owned()),
+            embeddings: vec!["glove-50d".into()],
+            ..SearchOptions::default()
+        };
+        let mut tried: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for task in lab.tasks.iter().filter(|task| task.suite == "additional") {
+            let search = Search { task: task.name.clone(), files: FileOptions::default(), options: options.clone() };
+            for number in search.drawn().unwrap() {
+                for (key, value) in search.trial(number, Some(1000)).unwrap().chosen {
+                    tried.entry(key).or_default().insert(value.to_string());
+                }
+            }
+        }
+        for dimension in options.space().dimensions() {
+            let all: BTreeSet<String> = dimension.domain.values().iter().map(Value::to_string).collect();
+            assert_eq!(tried[dimension.key], all, "{}", dimension.key);
+        }
+    }
+
+    #[test]
+    fn samples_can_be_drawn_in_a_file_too() {
+        let keys = Keys::from_iter([("samples".to_owned(), "random".into())]);
+        assert_eq!(search_options(&keys).unwrap().samples, Vec::<usize>::new());
+    }
+}

@@ -13,7 +13,7 @@ use tasks::Example;
 
 use super::{WordVectors, space::TrialConfig};
 
-/// Words of a text that are looked at: no text of ours needs more to be told from others.
+/// Words of a text that the deep network reads; longer texts are cut.
 pub const MAX_WORDS: usize = 128;
 /// Words of the training set that get a vector of their own.
 const MAX_VOCABULARY: usize = 20_000;

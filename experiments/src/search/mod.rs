@@ -1,7 +1,7 @@
 //! The search without BERT (§3.3): classical text classifiers, drawn from a space, trained and compared on validation.
 //!
 //! A trial is a run like any other: its id is a hash of its configuration, its data and its embeddings, and a finished one is never
-//! run again. It takes seconds, so a killed one begins anew, and comes out the same to the bit.
+//! run again. It has no checkpoint: a killed one starts over, and comes out the same to the bit.
 
 mod config;
 mod embeddings;

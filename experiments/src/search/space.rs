@@ -54,7 +54,10 @@ impl Domain {
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let values = self.values();
         match (self, values.first(), values.last()) {
-            (Domain::Steps(..), Some(low), Some(high)) => format!("{} to {}", text(low), text(high)),
+            (Domain::Steps(..), Some(low), Some(high)) => {
+                let step = values[1].as_f64().unwrap_or_default() - values[0].as_f64().unwrap_or_default();
+                format!("{} to {} in steps of {}", text(low), text(high), (step * 1e6).round() / 1e6)
+            }
             _ => values.iter().map(text).collect::<Vec<_>>().join(", "),
         }
     }
@@ -161,17 +164,17 @@ impl Space {
     /// How many examples a random search may train on; successive halving has its own.
     pub const SAMPLES: [usize; 5] = [100_000, 200_000, 500_000, 1_000_000, 2_000_000];
 
-    /// The choices of trial `number` of the search with `seed`. What is `fixed` is not drawn. Each choice is a function of the
-    /// seed, the number and the key alone: a new dimension changes no other.
+    /// The choices of trial `number` of the search on a task with `seed`. What is `fixed` is not drawn. Each choice is a function
+    /// of the task, the seed, the number and the key alone: a new dimension changes no other.
     ///
     /// # Errors
     /// If a fixed value is not in the space.
-    pub fn draw(&self, seed: u64, number: u64, fixed: &Keys) -> Result<Keys> {
+    pub fn draw(&self, task: &str, seed: u64, number: u64, fixed: &Keys) -> Result<Keys> {
         let fixed = self.checked(fixed)?;
         let mut chosen = Keys::new();
         for Dimension { key, domain, .. } in &self.dimensions {
             let values = domain.values();
-            let drawn = || values[(draw(seed, number, key) % values.len() as u64) as usize].clone();
+            let drawn = || values[(draw(task, seed, number, key) % values.len() as u64) as usize].clone();
             chosen.insert(key.to_string(), fixed.get(*key).cloned().unwrap_or_else(drawn));
         }
         // A dimension stands behind those that it depends on: what depends on something that decides nothing decides nothing.
@@ -185,9 +188,9 @@ impl Space {
         Ok(chosen)
     }
 
-    /// The samples of trial `number` of a random search.
-    pub fn draw_samples(seed: u64, number: u64) -> usize {
-        Self::SAMPLES[(draw(seed, number, "samples") % Self::SAMPLES.len() as u64) as usize]
+    /// The samples of trial `number` of a random search on a task.
+    pub fn draw_samples(task: &str, seed: u64, number: u64) -> usize {
+        Self::SAMPLES[(draw(task, seed, number, "samples") % Self::SAMPLES.len() as u64) as usize]
     }
 
     /// The same choices as the space writes them.
@@ -205,7 +208,7 @@ impl Space {
             let same =
                 |known: &Value| known == value || known.as_f64().is_some_and(|known| value.as_f64() == Some(known));
             let written = values.iter().find(|known| same(known));
-            ensure!(written.is_some(), "{key} = {}: it is one of {}", text(value), dimension.domain.in_words());
+            ensure!(written.is_some(), "{key} = {}: give one of {}", text(value), dimension.domain.in_words());
             checked.extend(written.map(|written| (key.clone(), written.clone())));
         }
         Ok(checked)
@@ -223,10 +226,13 @@ impl Space {
     }
 }
 
-fn draw(seed: u64, number: u64, key: &str) -> u64 {
-    let name = blake3::hash(key.as_bytes());
-    let name = u64::from_le_bytes(name.as_bytes()[..8].try_into().unwrap_or_default());
-    mix(&[seed, number, name])
+/// Tasks have draws of their own: together they see much more of the space than one of them.
+fn draw(task: &str, seed: u64, number: u64, key: &str) -> u64 {
+    let hash = |name: &str| {
+        let hash = blake3::hash(name.as_bytes());
+        u64::from_le_bytes(hash.as_bytes()[..8].try_into().unwrap_or_default())
+    };
+    mix(&[hash(task), seed, number, hash(key)])
 }
 
 fn text(value: &Value) -> String {
@@ -277,11 +283,11 @@ mod tests {
         let mut seen: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
         let (space, mut samples) = (space(), BTreeSet::new());
         for number in 0..1000 {
-            let chosen = space.draw(0, number, &Keys::new()).unwrap();
+            let chosen = space.draw("topic", 0, number, &Keys::new()).unwrap();
             for dimension in space.dimensions() {
                 seen.entry(dimension.key).or_default().extend(chosen.get(dimension.key).map(text));
             }
-            samples.insert(Space::draw_samples(0, number));
+            samples.insert(Space::draw_samples("topic", 0, number));
         }
         for Dimension { key, domain, .. } in space.dimensions() {
             let all: BTreeSet<String> = domain.values().iter().map(text).collect();
@@ -295,36 +301,38 @@ mod tests {
         let space = space();
         let fixed =
             |pairs: &[(&str, Value)]| pairs.iter().map(|(key, value)| (key.to_string(), value.clone())).collect();
-        let wide = space.draw(0, 3, &fixed(&[("towers", "wide".into())])).unwrap();
+        let wide = space.draw("topic", 0, 3, &fixed(&[("towers", "wide".into())])).unwrap();
         let keys: Vec<&str> = wide.keys().map(String::as_str).collect();
         assert_eq!(keys, ["lower_case", "strip", "towers", "wide_l2", "wide_lr", "wide_ngram"]);
         let flat: Keys =
             fixed(&[("towers", "deep".into()), ("convolution", false.into()), ("hidden_layers", 0.into())]);
-        let flat = space.draw(0, 3, &flat).unwrap();
+        let flat = space.draw("topic", 0, 3, &flat).unwrap();
         assert!(!["filters", "activation", "wide_lr"].iter().any(|key| flat.contains_key(*key)), "{flat:?}");
     }
 
     #[test]
-    fn a_choice_depends_on_seed_number_and_key_alone() {
+    fn a_choice_depends_on_task_seed_number_and_key_alone() {
         let space = space();
-        let draw = |seed, number| space.draw(seed, number, &Keys::new()).unwrap();
+        let draw = |seed, number| space.draw("topic", seed, number, &Keys::new()).unwrap();
         assert_eq!(draw(0, 7), draw(0, 7));
+        assert_ne!(draw(0, 7), space.draw("spam", 0, 7, &Keys::new()).unwrap());
         assert_ne!(draw(0, 7), draw(0, 8));
         assert_ne!(draw(0, 7), draw(1, 7));
         let fixed = Keys::from_iter([("lower_case".to_owned(), true.into())]);
-        let with = space.draw(0, 7, &fixed).unwrap();
+        let with = space.draw("topic", 0, 7, &fixed).unwrap();
         assert!(with.iter().all(|(key, value)| key == "lower_case" || draw(0, 7).get(key) == Some(value)));
     }
 
     #[test]
     fn a_value_outside_the_space_is_refused() {
         let refused = |key: &str, value: Value| {
-            space().draw(0, 0, &Keys::from_iter([(key.to_owned(), value)])).unwrap_err().to_string()
+            space().draw("topic", 0, 0, &Keys::from_iter([(key.to_owned(), value)])).unwrap_err().to_string()
         };
-        assert!(refused("hidden_size", 65.into()).contains("it is one of 64, 128, 256"));
-        assert!(refused("filters", 300.into()).contains("50 to 200"));
+        assert!(refused("hidden_size", 65.into()).contains("give one of 64, 128, 256"));
+        assert!(refused("filters", 60.into()).contains("50 to 200 in steps of 25"));
+        assert!(refused("dropout", 0.05.into()).contains("0.0 to 0.5 in steps of 0.1"));
         // However it is written, it is the same choice.
-        let drawn = |value: Value| space().draw(0, 0, &Keys::from_iter([("l2".to_owned(), value)])).unwrap();
+        let drawn = |value: Value| space().draw("topic", 0, 0, &Keys::from_iter([("l2".to_owned(), value)])).unwrap();
         assert_eq!(drawn(0.into()), drawn(0.0.into()));
         assert!(refused("hiden_size", 64.into()).contains("did you mean `hidden_size`?"));
     }

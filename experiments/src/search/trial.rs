@@ -320,6 +320,7 @@ impl<'a> TrialRunner<'a> {
         let (started, mut cpu) = (Instant::now(), CpuClock::start());
         let Ready { validation, test, features, classes, model } = self.prepare(config, task)?;
         let (dataset, outputs) = (&task.dataset, task.dataset.labels.len());
+        let metric = self.metric(dataset)?;
         let params = model.params(&features);
         let fitted = self.fit(model, config, &features.parts[0], &classes)?;
         let training_seconds = started.elapsed().as_secs_f64();
@@ -332,18 +333,19 @@ impl<'a> TrialRunner<'a> {
             &validation,
         );
         let model = fitted.model.valid();
-        let score = |part: usize, examples: &[Example]| -> Result<Scores> {
-            Ok(judge(&model.predict(&features.parts[part], &self.device)?, examples))
+        let score = |part: usize, examples: &[Example]| -> Result<Option<Scores>> {
+            let predictions = model.predict(&features.parts[part], &self.device)?;
+            Ok(predictions.map(|predictions| judge(&predictions, examples)))
         };
-        let metric = self.lab.tasks.find(&dataset.task).map_or("accuracy".to_owned(), |task| task.metric.clone());
         let (steps, epoch) = (fitted.steps, (fitted.steps * BATCH).div_ceil(classes.len()));
         let (mut evaluations, mut last, mut tested) = (Vec::new(), None, Scores::new());
-        if !fitted.diverged {
-            let scores = score(1, &validation)?;
+        let scores = if fitted.diverged { None } else { score(1, &validation)? };
+        let status = if scores.is_some() { Status::Finished } else { Status::Diverged };
+        if let Some(scores) = scores {
             evaluations.push(Evaluation { epoch, steps, loss: fitted.mean_loss, validation: scores.clone() });
             last = Some(Scored { epoch, steps, metric, validation: scores });
             if !test.is_empty() {
-                tested = score(2, test)?;
+                tested = score(2, test)?.unwrap_or_default();
             }
         }
         let mut measured = Measured {
@@ -359,7 +361,7 @@ impl<'a> TrialRunner<'a> {
         Ok(RunRecord {
             schema: SCHEMA,
             id: String::new(),
-            status: if fitted.diverged { Status::Diverged } else { Status::Finished },
+            status,
             config: Default::default(),
             method: MethodRecord {
                 name: NO_BERT.to_owned(),
@@ -387,6 +389,14 @@ impl<'a> TrialRunner<'a> {
             network: Default::default(),
             measured,
         })
+    }
+
+    /// The metric that trials are chosen by: the task's own.
+    fn metric(&self, dataset: &Dataset) -> Result<String> {
+        let known = self.lab.tasks.find(&dataset.task);
+        let name = known.map_or_else(|_| dataset.kind.metric().to_owned(), |task| task.metric.clone());
+        self.lab.metrics.find_for(&name, dataset.kind, dataset.labels.len())?;
+        Ok(name)
     }
 
     /// The training loop. Order, initial values and dropout are functions of the seed and the step.
@@ -537,17 +547,21 @@ impl Model {
         Self { deep: self.deep.map(|deep| deep.valid()), wide: self.wide.map(|wide| wide.valid()) }
     }
 
-    fn predict(&self, texts: &[Text], device: &Device) -> Result<Vec<Prediction>> {
+    /// What it says of texts; `None` if an output is no number.
+    fn predict(&self, texts: &[Text], device: &Device) -> Result<Option<Vec<Prediction>>> {
         let mut predictions = Vec::new();
         for part in texts.chunks(2 * BATCH) {
             let batch = Batch::new(&part.iter().collect::<Vec<_>>(), device);
             let outputs = self.forward(&batch, None)?;
             let [_, classes] = outputs.dims();
             let values: Vec<f32> = outputs.into_data().iter::<f32>().collect();
+            if !values.iter().all(|value| value.is_finite()) {
+                return Ok(None);
+            }
             predictions
                 .extend(values.chunks(classes).map(|row| Prediction::from_outputs(TaskKind::Classification, row)));
         }
-        Ok(predictions)
+        Ok(Some(predictions))
     }
 }
 

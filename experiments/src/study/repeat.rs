@@ -57,8 +57,9 @@ impl Repeat<'_> {
     fn trial(&self, record: &RunRecord, watch: &mut dyn Watch) -> Result<RunRecord, RunError> {
         let (config, files): (TrialConfig, _) = (read(record)?, FileOptions::default());
         let named = record.config.get("embeddings").and_then(Value::as_str).unwrap_or_default();
+        let mut embeddings = self.embeddings.to_vec();
         let known = known_embeddings().into_iter().filter(|known| known.name == named).map(|known| known.name.into());
-        let embeddings: Vec<PathBuf> = self.embeddings.iter().cloned().chain(known).collect();
+        embeddings.extend(known.filter(|known| !self.embeddings.contains(known)));
         let mut runner = TrialRunner::new(self.lab, self.context, self.stop.clone(), &embeddings)?;
         same(record, &runner.fingerprints(&config, &files, watch)?)?;
         Ok(runner.run(&config, &files, watch)?.0)

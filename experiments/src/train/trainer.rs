@@ -162,10 +162,7 @@ impl<'a, M: Method> Trainer<'a, M> {
             .into());
         }
         let metric = self.metric.as_deref().unwrap_or(dataset.kind.metric());
-        let known = self.metrics.find(metric).map_err(anyhow::Error::from)?;
-        if !known.applies_to(dataset.kind, dataset.labels.len()) {
-            return Err(anyhow!("the metric `{metric}` says nothing of {}", dataset.kind).into());
-        }
+        self.metrics.find_for(metric, dataset.kind, dataset.labels.len()).map_err(anyhow::Error::from)?;
         let (device, init) = (self.device.autodiff(), Init::new(config.seed));
         let info = TaskInfo {
             task: dataset.task.clone(),
