@@ -184,7 +184,8 @@ fn a_trial_learns_what_a_word_tells(#[case] key: &str, #[case] value: &str) {
 fn every_choice_changes_what_a_trial_learns() {
     let place = tempfile::tempdir().unwrap();
     texts(place.path());
-    let activations = ["relu6", "leaky-relu", "swish", "sigmoid", "tanh"];
+    // Not ReLU6: no value comes to six here.
+    let activations = ["leaky-relu", "swish", "sigmoid", "tanh"];
     let others: BTreeMap<&str, &[&str]> = BTreeMap::from([
         ("towers", &["deep", "wide"][..]),
         ("lower_case", &["false"]),
