@@ -37,6 +37,8 @@ pub struct Finding {
     pub verdict: Verdict,
     /// What it follows from: all of them must agree. Empty if there is nothing to compare.
     pub effects: Vec<Effect>,
+    /// How much of its experiment is still to be done, if anything is: then nothing follows yet.
+    pub unfinished: Option<String>,
     /// Where these runs disagree: the likely reason, if one is known.
     pub likely: Option<String>,
 }
@@ -48,7 +50,7 @@ impl Finding {
         if self.effects.is_empty() {
             return first();
         }
-        self.effects.iter().map(Effect::brief).collect::<Vec<_>>().join(" · ")
+        self.effects.iter().map(Effect::brief).chain(self.unfinished.clone()).collect::<Vec<_>>().join(" · ")
     }
 }
 
@@ -118,13 +120,13 @@ pub fn findings(store: &Store) -> Vec<Finding> {
             shows += &format!(" This is {preset} {overridden}.");
         }
         let Evidence { effects, likely, .. } = evidence;
-        let mut verdict = Verdict::of(&effects);
-        if let Some(record) = record.filter(|record| record.left() > 0) {
-            verdict = Verdict::CannotSay;
-            shows += &format!(" {preset} has {} of {} runs still to do.", record.left(), record.planned);
-        }
+        let unfinished = record
+            .filter(|record| record.left() > 0)
+            .map(|record| format!("{preset} has {} of {} runs still to do", record.left(), record.planned));
+        shows.extend(unfinished.iter().flat_map(|unfinished| [" ", unfinished, "."]));
+        let verdict = if unfinished.is_some() { Verdict::CannotSay } else { Verdict::of(&effects) };
         let likely = likely.filter(|_| verdict == Verdict::Disagrees);
-        Finding { name, shown_in, paper, shows, verdict, effects, likely }
+        Finding { name, shown_in, paper, shows, verdict, effects, unfinished, likely }
     };
     let first = |presets: &[&str], judge: &dyn Fn(&[&Run]) -> Evidence| {
         let all: Vec<(String, Evidence)> = presets.iter().map(|preset| of(preset, judge)).collect();

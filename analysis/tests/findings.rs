@@ -408,6 +408,7 @@ fn an_experiment_with_runs_to_do_says_nothing_yet() {
     let found = finding(&folder, "Higher layers");
     assert_eq!(found.verdict, CannotSay);
     assert!(found.shows.ends_with("fig6-spans has 1 of 4 runs still to do."), "{}", found.shows);
+    assert!(found.brief().ends_with(" · fig6-spans has 1 of 4 runs still to do"), "{}", found.brief());
 }
 
 #[rstest]
