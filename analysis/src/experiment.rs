@@ -63,6 +63,15 @@ impl ExperimentRecord {
         if self.kind == "search" { 0 } else { self.planned.saturating_sub(self.runs.len()) }
     }
 
+    /// Whether this is a later state of the same experiment: it has all runs and streams that `earlier` has, and more.
+    pub fn continues(&self, earlier: &Self) -> bool {
+        let all = |mine: &[String], theirs: &[String]| theirs.iter().all(|id| mine.contains(id));
+        self.name == earlier.name
+            && all(&self.runs, &earlier.runs)
+            && all(&self.streams, &earlier.streams)
+            && self.runs.len() + self.streams.len() > earlier.runs.len() + earlier.streams.len()
+    }
+
     /// What was changed on a preset, in words: "with lr = 1e-2: not the paper's settings". `None` if nothing was.
     pub fn overridden(&self) -> Option<String> {
         (self.preset && !self.overrides.is_empty())

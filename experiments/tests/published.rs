@@ -55,6 +55,26 @@ fn imported_records_are_finished_runs(#[case] experiment: &str, #[case] document
     assert!(drawn("one") == drawn("two") && !drawn("one").is_empty(), "a folder and its export are drawn alike");
 }
 
+/// An experiment that has gone on elsewhere goes on here, and an older export of it takes nothing back.
+#[test]
+fn a_later_export_brings_the_experiment_up_to_date() {
+    let place = Place::new(&ABLATION.replace("[0, 1]", "[0]"));
+    place.run(&["--runs", "here"]);
+    place.export("here", "earlier.jsonl.gz");
+    fs::write(place.path("own.toml"), ABLATION).unwrap();
+    place.run(&["--runs", "here"]);
+    place.export("here", "later.jsonl.gz");
+    let experiment = |runs: &str| -> Value {
+        serde_json::from_slice(&fs::read(place.path(runs).join("experiments/own.json")).unwrap()).unwrap()
+    };
+    place.import("earlier.jsonl.gz", "there");
+    assert_ne!(experiment("there"), experiment("here"));
+    for (export, new) in [("later.jsonl.gz", 2 + 1), ("earlier.jsonl.gz", 0)] {
+        assert_eq!(place.import(export, "there")["new"], new, "{export}");
+        assert_eq!(experiment("there"), experiment("here"), "{export}");
+    }
+}
+
 /// A run whose tensors stayed behind is run again where they are needed, and must come out as its record says.
 #[test]
 fn a_run_whose_tensors_are_needed_is_run_again_to_the_bit() {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use adapter_core::{TaskFile, read_file, write_atomically, write_once};
-use analysis::{Kept, Move, RunRecord, SCHEMA, Scored, Status, folder};
+use analysis::{ExperimentRecord, Kept, Move, RunRecord, SCHEMA, Scored, Status, folder};
 use anyhow::{Context, Result, anyhow, ensure};
 use serde::{Deserialize, Serialize};
 
@@ -103,6 +103,14 @@ pub struct OpenRun {
     claim: Claim,
 }
 
+/// Whether an experiment's record has all runs of the one in `path`, and more.
+fn goes_further(record: &[u8], path: &Path) -> Result<bool> {
+    let parsed = |bytes: &[u8]| serde_json::from_slice::<ExperimentRecord>(bytes);
+    let here = read_file(path, LARGEST).with_context(|| format!("cannot read {}", path.display()))?;
+    // One that nobody can read here is not touched: `report` says what is wrong with it.
+    Ok(matches!((parsed(record), parsed(&here)), (Ok(there), Ok(here)) if there.continues(&here)))
+}
+
 /// What became of the documents of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Imported {
@@ -144,7 +152,8 @@ impl RunStore {
         self.folder.join(id).join(folder::PARAMETERS).is_file()
     }
 
-    /// Takes the records of an export for those of runs that were finished here. What is here already stays as it is.
+    /// Takes the records of an export for those of runs that were finished here. What is here already stays as it is, but for the
+    /// record of an experiment that has gone further in the export.
     ///
     /// # Errors
     /// If the export cannot be read or holds a record that is not what it says; nothing is written then. Or if a file cannot be
@@ -162,7 +171,7 @@ impl RunStore {
         let (experiments, others): (Vec<_>, Vec<_>) = documents.iter().partition(|(file, _)| last(file));
         for (file, bytes) in others.into_iter().chain(experiments) {
             let path = self.folder.join(file);
-            if path.exists() {
+            if path.exists() && !(last(file) && goes_further(bytes, &path)?) {
                 imported.already_there += 1;
                 continue;
             }
