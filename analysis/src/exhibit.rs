@@ -271,8 +271,8 @@ impl Exhibit {
         experiment.name == self.experiment && (experiment.preset || !self.preset)
     }
 
-    /// What it shows, with what a reader must know of its runs: how many examples they used, how many diverged, what was
-    /// changed on a preset; and the paper's own numbers. `None` is a gap.
+    /// What it shows, with what a reader must know of its runs: how many examples they used, how many diverged, how many are
+    /// still to do, what was changed on a preset; and the paper's own numbers. `None` is a gap.
     pub fn show(&self, store: &Store) -> Option<Shown> {
         let mut shown = (self.show)(store).filter(Shown::has_data)?;
         if let Some(record) = self.record(store) {
@@ -283,9 +283,8 @@ impl Exhibit {
             let seeds = seeds(&runs).filter(|_| shown.has_values());
             let notes = [seeds, theirs, examples(&runs), diverged(&runs), changed, made_by(record)];
             notes.iter().flatten().for_each(|note| shown.note(note));
-            if let Some(how) = overridden {
-                shown.call(&how);
-            }
+            let unfinished = record.unfinished().map(|left| format!("unfinished: {left}"));
+            overridden.iter().chain(&unfinished).for_each(|how| shown.call(how));
         }
         Some(shown)
     }

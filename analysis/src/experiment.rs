@@ -58,9 +58,10 @@ pub struct DimensionRecord {
 }
 
 impl ExperimentRecord {
-    /// Runs that are still to be done. Of a search nobody knows: it may draw a trial twice, and then runs it once.
-    pub fn left(&self) -> usize {
-        if self.kind == "search" { 0 } else { self.planned.saturating_sub(self.runs.len()) }
+    /// What is left of it, in words: "55 of 96 runs still to do". `None` if it is whole.
+    pub(crate) fn unfinished(&self) -> Option<String> {
+        let left = self.planned.saturating_sub(self.runs.len());
+        (left > 0).then(|| format!("{left} of {} runs still to do", self.planned))
     }
 
     /// Whether this is a later state of the same experiment: it has all runs and streams that `earlier` has, and more.

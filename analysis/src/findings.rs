@@ -9,7 +9,7 @@ mod spans;
 pub(crate) use methods::{compared_tasks, headline};
 
 use crate::{
-    Store,
+    ExperimentRecord, Store,
     evidence::{Effect, Interval, IntervalMethod, Verdict},
     names::task_name,
     paper,
@@ -112,29 +112,29 @@ impl Evidence {
 
 /// Every finding.
 pub fn findings(store: &Store) -> Vec<Finding> {
-    let of = |preset: &str, judge: &dyn Fn(&[&Run]) -> Evidence| (preset.to_owned(), judge(&store.preset_runs(preset)));
-    let finding = |name, shown_in, paper, needs: &str, (preset, evidence): (String, Evidence)| {
+    let of = |preset, judge: &dyn Fn(&[&Run]) -> Evidence| (vec![preset], judge(&store.preset_runs(preset)));
+    let finding = |name, shown_in, paper, needs: &str, (presets, evidence): (Vec<&str>, Evidence)| {
         let mut shows = evidence.shows().unwrap_or_else(|| format!("Not enough runs to say: {needs}."));
-        let record = store.preset(&preset);
-        if let Some(overridden) = record.and_then(|record| record.overridden()) {
+        let records: Vec<&ExperimentRecord> = presets.iter().filter_map(|preset| store.preset(preset)).collect();
+        for (preset, overridden) in records.iter().filter_map(|record| Some((&record.name, record.overridden()?))) {
             shows += &format!(" This is {preset} {overridden}.");
         }
         let Evidence { effects, likely, .. } = evidence;
-        let unfinished = record
-            .filter(|record| record.left() > 0)
-            .map(|record| format!("{preset} has {} of {} runs still to do", record.left(), record.planned));
+        let unfinished: Vec<String> =
+            records.iter().filter_map(|record| Some(format!("{} has {}", record.name, record.unfinished()?))).collect();
+        let unfinished = (!unfinished.is_empty()).then(|| unfinished.join("; "));
         shows.extend(unfinished.iter().flat_map(|unfinished| [" ", unfinished, "."]));
         let verdict = if unfinished.is_some() { Verdict::CannotSay } else { Verdict::of(&effects) };
         let likely = likely.filter(|_| verdict == Verdict::Disagrees);
         Finding { name, shown_in, paper, shows, verdict, effects, unfinished, likely }
     };
-    let first = |presets: &[&str], judge: &dyn Fn(&[&Run]) -> Evidence| {
-        let all: Vec<(String, Evidence)> = presets.iter().map(|preset| of(preset, judge)).collect();
+    let first = |presets: &[&'static str], judge: &dyn Fn(&[&Run]) -> Evidence| {
+        let all: Vec<(Vec<&str>, Evidence)> = presets.iter().map(|preset| of(*preset, judge)).collect();
         let place = all.iter().position(|(_, evidence)| !evidence.effects.is_empty());
         let place = place.or_else(|| all.iter().position(|(_, evidence)| !evidence.left_out.is_empty()));
         all.into_iter().nth(place.unwrap_or(0)).unwrap_or_default()
     };
-    let spans = |judge: &dyn Fn(&Ablated<'_>, &mut Evidence)| ("fig6-spans".to_owned(), of_spans(store, judge));
+    let spans = |judge: &dyn Fn(&Ablated<'_>, &mut Evidence)| (vec!["fig6-spans"], of_spans(store, judge));
     let not_enough = |method: &'static str, size: Option<f64>, threshold: &'static Threshold| {
         move |runs: &[&Run]| below_adapters(runs, method, size, threshold)
     };
@@ -161,7 +161,10 @@ pub fn findings(store: &Store) -> Vec<Finding> {
             "On the 17 tasks a large search over classifiers without BERT averages 72.7, full fine-tuning 73.7. Compared here: \
              test scores where there are any, of what validation chose.",
             "table2 needs full fine-tuning, and baseline trials on the same task",
-            ("table2".to_owned(), beats_search(&store.preset_runs("table2"), &store.preset_runs(search::PRESET))),
+            (
+                vec!["table2", search::PRESET],
+                beats_search(&store.preset_runs("table2"), &store.preset_runs(search::PRESET)),
+            ),
         ),
         finding(
             "With as few parameters, adapters beat tuning the top layers",
@@ -265,7 +268,7 @@ pub fn findings(store: &Store) -> Vec<Finding> {
             "New tasks cannot change old ones, because the shared network is never changed. Compared here: every output of all \
              earlier tasks after every task, bit for bit.",
             "stream needs adapters on two tasks or more",
-            ("stream".to_owned(), nothing_forgotten(store)),
+            (vec!["stream"], nothing_forgotten(store)),
         ),
     ]
 }

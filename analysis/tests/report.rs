@@ -155,6 +155,22 @@ fn failed_unfinished_and_unknown_runs_are_named() {
     assert!(!page.contains("notes"));
 }
 
+/// A table or figure of a part of its runs is not taken for the whole one.
+#[rstest]
+#[case("fig4", "figures/fig4.svg")]
+#[case("table1", "tables/table1.md")]
+fn what_is_drawn_of_an_unfinished_experiment_says_so(#[case] experiment: &str, #[case] file: &str) {
+    let mut folder = Folder::with(experiment, [Spec::adapters("cola", 64, 0.8), Spec::tuned("cola", "full", 0.8)]);
+    let said = |folder: &Folder| {
+        let written = report(folder);
+        let text = fs::read_to_string(written.page.with_file_name(file)).unwrap();
+        text.contains("unfinished: 1 of 3 runs still to do")
+    };
+    assert!(!said(&folder));
+    folder.fail(experiment, "cola full lr 1", "no space left");
+    assert!(said(&folder));
+}
+
 #[test]
 fn damaged_newer_and_older_records_are_gaps_and_the_rest_is_shown() {
     let mut folder = Folder::with("fig4", [Spec::adapters("cola", 64, 0.8), Spec::adapters("cola", 8, 0.7)]);

@@ -1,7 +1,7 @@
 //! The search: which trials are run, and which of them is the best.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     path::PathBuf,
     thread,
 };
@@ -143,15 +143,16 @@ impl SearchOptions {
 }
 
 impl Search {
-    /// How many trials it runs at most.
+    /// How many trials it runs.
     pub fn planned(&self) -> usize {
         self.stages().into_iter().map(|(trials, _)| trials).sum()
     }
 
-    /// Its stages: the trials that each has at most, and the examples that they train on; `None` if those are drawn. The last
+    /// Its stages: the trials that each has, and the examples that they train on; `None` if those are drawn. The last
     /// repeats the best of all with other seeds; it may have gone less far.
     pub(super) fn stages(&self) -> Vec<(usize, Option<usize>)> {
-        let mut going = self.options.trials;
+        // Options that nothing can be drawn by are refused before anything is run.
+        let mut going = self.drawn().map_or(self.options.trials, |drawn| drawn.len());
         let mut stages = Vec::new();
         for samples in self.rungs() {
             stages.push((going, samples));
@@ -171,15 +172,14 @@ impl Search {
 
     /// The numbers of the trials: one that is drawn again is drawn once.
     pub(super) fn drawn(&self) -> Result<Vec<usize>> {
-        let mut drawn: Vec<(usize, TrialConfig)> = Vec::new();
+        let (mut drawn, mut known) = (Vec::new(), BTreeSet::new());
         for number in 0..self.options.trials {
-            let samples = self.options.samples.first().copied();
-            let trial = self.trial(number, samples)?;
-            if drawn.iter().all(|(_, known)| *known != trial) {
-                drawn.push((number, trial));
+            let trial = self.trial(number, self.options.samples.first().copied())?;
+            if known.insert(serde_json::to_string(&trial)?) {
+                drawn.push(number);
             }
         }
-        Ok(drawn.into_iter().map(|(number, _)| number).collect())
+        Ok(drawn)
     }
 
     /// The trial `number` with so many samples.
@@ -333,8 +333,6 @@ const SHARED: [&str; 4] = ["backbone", "limit", "limit_seed", "limit_validation"
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     /// What one task's thirty trials leave out, others try.
@@ -359,6 +357,17 @@ mod tests {
             let all: BTreeSet<String> = dimension.domain.values().iter().map(Value::to_string).collect();
             assert_eq!(tried[dimension.key], all, "{}", dimension.key);
         }
+    }
+
+    /// Of a space with four choices, thirty draws are four trials.
+    #[test]
+    fn a_trial_that_is_drawn_again_is_not_planned_again() {
+        let fixed = [("towers", "wide".into()), ("wide_ngram", 1.into()), ("wide_lr", 0.5.into()), ("wide_l2", 0.0.into())];
+        let fixed = Keys::from_iter(fixed.map(|(key, value)| (key.to_owned(), value)));
+        let options = SearchOptions { samples: vec![100, 200], fixed, ..SearchOptions::default() };
+        let search = Search { task: "sms-spam".to_owned(), files: FileOptions::default(), options };
+        assert_eq!((search.options.trials, search.drawn().unwrap().len()), (30, 4));
+        assert_eq!(search.planned(), 4 + 2 + 2, "the best two go on, the best has two more seeds");
     }
 
     #[test]

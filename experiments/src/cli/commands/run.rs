@@ -164,7 +164,7 @@ fn stream_text(stream: &StreamRecord) -> String {
 
 fn plan_text(plan: &Plan, lab: &Lab) -> String {
     if !plan.searches.is_empty() {
-        let line = |search: &Search| format!("{}: {} trials at most\n", search.task, search.planned());
+        let line = |search: &Search| format!("{}: {} trials\n", search.task, search.planned());
         return plan.searches.iter().map(line).collect();
     }
     let runs: String = plan.runs.iter().map(|run| format!("{}\n", run.describe(lab))).collect();
