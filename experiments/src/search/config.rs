@@ -362,7 +362,8 @@ mod tests {
     /// Of a space with four choices, thirty draws are four trials.
     #[test]
     fn a_trial_that_is_drawn_again_is_not_planned_again() {
-        let fixed = [("towers", "wide".into()), ("wide_ngram", 1.into()), ("wide_lr", 0.5.into()), ("wide_l2", 0.0.into())];
+        let fixed =
+            [("towers", "wide".into()), ("wide_ngram", 1.into()), ("wide_lr", 0.5.into()), ("wide_l2", 0.0.into())];
         let fixed = Keys::from_iter(fixed.map(|(key, value)| (key.to_owned(), value)));
         let options = SearchOptions { samples: vec![100, 200], fixed, ..SearchOptions::default() };
         let search = Search { task: "sms-spam".to_owned(), files: FileOptions::default(), options };
