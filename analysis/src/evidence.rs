@@ -125,10 +125,10 @@ impl Effect {
         let Self { what, value, unit, interval: Interval { low, high, method }, threshold, .. } = self;
         let side = self.side.in_words();
         if *method == IntervalMethod::Exact {
-            return format!("{what}: {value} (asked for: {side} {threshold})");
+            return format!("{what}: {value} (threshold: {side} {threshold})");
         }
         format!(
-            "{what}: {} {unit} [{}, {}], asked for: {side} {threshold}",
+            "{what}: {} {unit} [{}, {}], threshold: {side} {threshold}",
             signed(*value),
             signed(*low),
             signed(*high)
@@ -140,7 +140,7 @@ impl Effect {
         let Self { what, value, unit, interval, threshold, tasks, seeds, .. } = self;
         let side = self.side.in_words();
         if interval.method == IntervalMethod::Exact {
-            return format!("{what}: {value}; asked for: {side} {threshold}.");
+            return format!("{what}: {value}; threshold: {side} {threshold}.");
         }
         let method = match interval.method {
             IntervalMethod::Bootstrap => "bootstrap over tasks and seeds",
@@ -148,7 +148,7 @@ impl Effect {
         };
         let of = if *tasks == 1 { String::new() } else { format!("{tasks} tasks, ") };
         format!(
-            "{what}: {} {unit}, 95 % interval {} to {} ({method}: {of}{seeds} seeds); asked for: {side} {threshold}.",
+            "{what}: {} {unit}, 95 % interval {} to {} ({method}: {of}{seeds} seeds); threshold: {side} {threshold}.",
             signed(*value),
             signed(interval.low),
             signed(interval.high)

@@ -66,7 +66,7 @@ pub fn verdicts(findings: &[Finding]) -> Table {
     };
     Table {
         title: "Findings of the paper, held against these runs".to_owned(),
-        head: ["finding", "verdict", "from", "effect, 95 % interval, what is asked for"].map(str::to_owned).into(),
+        head: ["finding", "verdict", "from", "effect, 95 % interval, threshold"].map(str::to_owned).into(),
         rows: findings.iter().map(row).collect(),
         notes: Vec::new(),
     }
@@ -258,7 +258,7 @@ pub fn findings(store: &Store) -> Vec<Finding> {
             "Variants of the adapter do not help",
             &["variants"],
             "Normalisation inside, more layers, other activations, attention only and parallel adapters brought no gain. Compared \
-             here: every variant with the paper's adapter.",
+             here: the accuracy of every variant with that of the paper's adapter.",
             "variants needs the paper's adapter and another",
             of("variants", &no_variant_helps),
         ),

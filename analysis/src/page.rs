@@ -474,7 +474,7 @@ impl Page<'_> {
 
 /// Every threshold with its reason.
 fn thresholds_table() -> askama::Result<String> {
-    let head = ["what", "asked for", "unit", "why"].map(str::to_owned).to_vec();
+    let head = ["what", "threshold", "unit", "why"].map(str::to_owned).to_vec();
     let row = |threshold: &Threshold| {
         let Threshold { name, limit, unit, reason, .. } = threshold;
         let asked = format!("{} {limit}", threshold.side.in_words());

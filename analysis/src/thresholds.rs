@@ -146,7 +146,7 @@ pub(crate) const SIZES: Threshold = Threshold {
     reason: "Twice the paper's 0.5 (86.2, 85.8, 85.7).",
 };
 pub(crate) const VARIANTS: Threshold = Threshold {
-    name: "Variants: gain of every one over the paper's adapter",
+    name: "Variants: accuracy of every one minus that of the paper's adapter",
     limit: 1.0,
     unit: POINTS,
     side: Side::AtMost,

@@ -162,8 +162,7 @@ fn failed_unfinished_and_unknown_runs_are_named() {
 fn what_is_drawn_of_an_unfinished_experiment_says_so(#[case] experiment: &str, #[case] file: &str) {
     let mut folder = Folder::with(experiment, [Spec::adapters("cola", 64, 0.8), Spec::tuned("cola", "full", 0.8)]);
     let said = |folder: &Folder| {
-        let written = report(folder);
-        let text = fs::read_to_string(written.page.with_file_name(file)).unwrap();
+        let text = fs::read_to_string(report(folder).1.join(file)).unwrap();
         text.contains("unfinished: 1 of 3 runs still to do")
     };
     assert!(!said(&folder));

@@ -188,7 +188,7 @@ pub(super) fn no_variant_helps(runs: &[&Run]) -> Evidence {
     let mut useless: BTreeMap<&str, String> = BTreeMap::new();
     for variant in all.iter().filter(|variant| variant.paper) {
         for (task, point) in &variant.points {
-            useless.extend(learnt(point, Measure::Own).err().map(|why| (*task, why)));
+            useless.extend(learnt(point, Measure::Accuracy).err().map(|why| (*task, why)));
         }
     }
     let others = || all.iter().filter(|variant| !variant.paper);
@@ -198,8 +198,9 @@ pub(super) fn no_variant_helps(runs: &[&Run]) -> Evidence {
     let gain = |variant: &Variant<'_>| {
         let paper = all.iter().find(|other| other.paper && other.size == variant.size)?;
         let pairs = variant.points.iter().filter(|(task, _)| !useless.contains_key(*task));
-        let values =
-            pairs.filter_map(|(task, point)| Some(differences(point, paper.points.get(task)?, Run::validation)));
+        let values = pairs.filter_map(|(task, point)| {
+            Some(differences(point, paper.points.get(task)?, |run| Measure::Accuracy.score(run)))
+        });
         let values: Vec<Vec<f64>> = values.filter(|values| enough(values.len()).is_ok()).collect();
         Effect::of(format!("Gain of {}", variant.name), &thresholds::VARIANTS, &values)
     };
