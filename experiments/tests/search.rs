@@ -1,5 +1,7 @@
 //! The search without BERT, through the binary: kept, found again, killed, shared by processes, reported.
 
+mod common;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -9,6 +11,8 @@ use std::{
     time::Duration,
 };
 
+#[cfg(target_os = "linux")]
+use common::process::{children, signal};
 use serde_json::Value;
 
 /// Runs `adapter-lab` in `place`, with a cache of its own there.
@@ -115,6 +119,71 @@ fn a_search_that_was_killed_ends_like_one_that_was_not() {
     }
     assert_eq!(json(place.path(), &[&SEARCH[..], &["--runs", "killed"]].concat()), whole);
     assert_eq!(records(&place.path().join("killed")), records(&place.path().join("whole")), "bit for bit");
+}
+
+/// Waits until so many trials are finished.
+#[cfg(target_os = "linux")]
+fn wait_for_trials(child: &mut std::process::Child, runs: &Path, count: usize) {
+    while !runs.is_dir() || records(runs).len() < count {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be disturbed");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The others go on, and another takes its place.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_is_killed_costs_a_search_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let whole = json(place.path(), &[&SEARCH[..], &["--runs", "whole"]].concat());
+    let shared = [&SEARCH[..], &["--runs", "shared", "--jobs", "2", "--json"]].concat();
+    let mut child = command(place.path(), &shared).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for_trials(&mut child, &place.path().join("shared"), 2);
+    signal(children(child.id())[0], libc::SIGKILL);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", errors(&output));
+    assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), whole);
+    assert_eq!(records(&place.path().join("shared")), records(&place.path().join("whole")), "bit for bit");
+}
+
+/// What is finished is on the page, and a second call that is interrupted earlier takes none of it away.
+#[cfg(target_os = "linux")]
+#[rstest::rstest]
+fn an_interrupted_search_keeps_what_it_has(#[values("1", "2")] jobs: &str) {
+    let place = tempfile::tempdir().unwrap();
+    let own = "kind = \"search\"\ntask = [\"syn-topic\", \"syn-spam\"]\ntrials = 7\nsamples = [2000, 4000]\nlimit = 300\nseeds = 2\nembeddings = \"none\"";
+    fs::write(place.path().join("own.toml"), own).unwrap();
+    let run = ["run", "own.toml", "--backbone", "nano", "--runs", "runs", "--jobs", jobs];
+    let runs = place.path().join("runs");
+    let interrupted = |after: usize| {
+        let mut child = command(place.path(), &run).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        wait_for_trials(&mut child, &runs, after);
+        signal(child.id(), libc::SIGINT);
+        assert!(!child.wait().unwrap().success());
+        let record: Value = serde_json::from_slice(&fs::read(runs.join("experiments/own.json")).unwrap()).unwrap();
+        assert_eq!(record["planned"], 22);
+        record["runs"].as_array().unwrap().len()
+    };
+    // Eleven trials of the first task, and one of the second.
+    let first = interrupted(12);
+    assert!((12..22).contains(&first), "{first}");
+    let second = interrupted(first);
+    assert!((first..22).contains(&second), "{second} after {first}");
+}
+
+/// However a task is written, its trials are the same.
+#[test]
+fn a_task_is_known_by_its_name_however_it_is_written() {
+    let place = tempfile::tempdir().unwrap();
+    texts(place.path());
+    let whole_path = format!("file:{}", place.path().join("texts.csv").display());
+    for (one, other) in [("file:texts.csv", whole_path.as_str()), ("syn-topic", "Syn-Topic")] {
+        let runs = format!("of-{one}");
+        let search = |task: &str| {
+            json(place.path(), &["baseline", "--task", task, "--trials", "3", "--samples", "300", "--runs", &runs])
+        };
+        assert_eq!(search(one), search(other));
+    }
 }
 
 /// One trial of a small network with a wide model beside it, on texts with capitals and marks.
@@ -258,6 +327,7 @@ fn word_vectors_of_a_file_can_be_chosen() {
 #[case(&["--task", "syn-questions"], "not for questions")]
 #[case(&["--task", "syn-topic", "--embeddings", "absent.txt"], "cannot read absent.txt")]
 #[case(&["--task", "syn-topic", "--embeddings", "glove-50d"], "run `adapter-lab fetch glove-50d` first")]
+#[case(&["--task", "syn-topic", "--embeddings", "foreign.txt", "--set", "towers=deep", "--set", "embeddings=foreign"], "it has no word of syn-topic")]
 #[case(&["--task", "syn-topic", "--set", "hidden_size=7"], "give one of 64, 128, 256")]
 #[case(&["--task", "syn-topic", "--set", "hiden_size=64"], "did you mean `hidden_size`?")]
 #[case(&["--task", "syn-topic", "--samples", "3000,2000"], "give rising positive numbers")]
@@ -271,6 +341,7 @@ fn word_vectors_of_a_file_can_be_chosen() {
 #[case(&[], "--task")]
 fn a_wrong_search_is_answered_with_what_to_do(#[case] arguments: &[&str], #[case] message: &str) {
     let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("foreign.txt"), "мышь 0.5 1\nкот 2 3\n").unwrap();
     let output = command(place.path(), &[&["baseline"], arguments].concat()).output().unwrap();
     assert!(!output.status.success() && errors(&output).contains(message), "{}", errors(&output));
 }

@@ -51,6 +51,11 @@ impl FileTask {
         }
     }
 
+    /// What the task is called: by its file's name, wherever that lies.
+    pub fn name(&self) -> String {
+        format!("file:{}", self.path.file_stem().unwrap_or_default().to_string_lossy())
+    }
+
     /// Reads the files. Labels are numbered in the order in which the training file shows them; what has no file of its
     /// own is held back from the training file (a tenth each), by the seed.
     ///
@@ -99,7 +104,6 @@ impl FileTask {
             let problem = "too few rows to hold some back for validation; give --validation-file";
             return Err(content_error(&self.path, None, problem));
         }
-        let name = self.path.file_stem().unwrap_or_default().to_string_lossy();
         let unlabelled_note = match unlabelled {
             0 => None,
             1 => Some("1 row without a label left out".to_owned()),
@@ -109,7 +113,7 @@ impl FileTask {
         let one_class_note =
             one_class.then(|| format!("every row has the label `{}`: there is nothing to learn", labels[0]));
         Ok(Dataset {
-            task: format!("file:{name}"),
+            task: self.name(),
             kind: self.kind,
             labels,
             train,

@@ -67,7 +67,8 @@ pub(crate) fn table6(store: &Store) -> Option<Table> {
     scores("validation", &|point| point.validation());
     scores("reported", &|point| point.reported());
     let note = "For each task the trial with the best validation score of the search, and its scores over the seeds it was \
-                then trained with. Reported: test scores where there are any.";
+                then trained with. Reported: test scores where there are any. The paper has this as Table 7; its Table 6 lists \
+                embedding modules, which Table 5 names here.";
     Some(Table {
         title: "Table 6: what the search without BERT found".to_owned(),
         head,
@@ -109,7 +110,7 @@ pub(crate) fn table7(store: &Store) -> Option<Table> {
         rows,
         notes: vec![
             "Drawn: different choices from the space. Trials: all that were trained, with more samples and more seeds too. \
-             Validation scores; the best trial is the one that was then trained with several seeds."
+             Validation scores; the best trial is the one that was then trained with several seeds. The paper has no such table."
                 .to_owned(),
         ],
     })

@@ -10,12 +10,13 @@ use analysis::{DimensionRecord, RunRecord, Status};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tasks::FileTask;
 
 use super::{Space, TrialConfig, TrialRunner, space::NO_BERT, trial::embedding_name};
 use crate::{
     lab::{Keys, Lab},
     run::{BUSY_PAUSE, FileOptions, RunContext, SEARCH_KEYS, is_no_limit, read_keys},
-    train::{Ended, RunError, Stop, SweepWatch},
+    train::{Ended, RunError, Silent, Stop, SweepWatch},
 };
 
 /// How a search is made.
@@ -143,6 +144,12 @@ impl SearchOptions {
 }
 
 impl Search {
+    /// A search for a task, which can be written in any way that names it.
+    pub fn new(lab: &Lab, task: &str, files: FileOptions, options: SearchOptions) -> Self {
+        let task = lab.tasks.find(task).map_or(task, |known| &known.name).to_owned();
+        Self { task, files, options }
+    }
+
     /// How many trials it runs.
     pub fn planned(&self) -> usize {
         self.stages().into_iter().map(|(trials, _)| trials).sum()
@@ -185,16 +192,18 @@ impl Search {
     /// The trial `number` with so many samples.
     pub(super) fn trial(&self, number: usize, samples: Option<usize>) -> Result<TrialConfig> {
         let SearchOptions { search_seed, limit, limit_seed, limit_validation, fixed, .. } = &self.options;
-        let number = number as u64;
+        // A file is known by its name, wherever it lies.
+        let known_as = self.task.strip_prefix("file:").map(|path| FileTask::new(path).name());
+        let (task, number) = (known_as.as_ref().unwrap_or(&self.task), number as u64);
         Ok(TrialConfig {
             task: self.task.clone(),
             tuning: NO_BERT.to_owned(),
             seed: 0,
-            samples: samples.unwrap_or_else(|| Space::draw_samples(&self.task, *search_seed, number)),
+            samples: samples.unwrap_or_else(|| Space::draw_samples(task, *search_seed, number)),
             limit: *limit,
             limit_seed: *limit_seed,
             limit_validation: *limit_validation,
-            chosen: self.options.space().draw(&self.task, *search_seed, number, fixed)?,
+            chosen: self.options.space().draw(task, *search_seed, number, fixed)?,
         })
     }
 
@@ -209,6 +218,22 @@ impl Search {
         let mut progress = Progress { done: 0, of: self.planned(), watch };
         let searched = self.walk(|configs| self.stage(&mut runner, configs, stop, &mut progress).map(Some))?;
         searched.context("no trials")
+    }
+
+    /// The trials that are finished; nothing is run.
+    ///
+    /// # Errors
+    /// If data or embeddings cannot be used, or a record cannot.
+    pub fn finished(&self, lab: &Lab, context: &RunContext) -> Result<Vec<RunRecord>> {
+        let mut runner = TrialRunner::new(lab, context, Stop::default(), &self.options.embeddings)?;
+        let mut finished = Vec::new();
+        self.walk(|configs| {
+            let records = configs.iter().map(|config| runner.finished(config, &self.files, &mut Silent));
+            let records: Vec<RunRecord> = records.filter_map(Result::transpose).collect::<Result<_>>()?;
+            finished.extend(records.iter().cloned());
+            Ok((records.len() == configs.len()).then_some(records))
+        })?;
+        Ok(finished)
     }
 
     /// Goes through the search: `stage` is told the trials of each stage and answers with their records. Where it has none, it is not
@@ -346,7 +371,7 @@ mod tests {
         };
         let mut tried: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for task in lab.tasks.iter().filter(|task| task.suite == "additional") {
-            let search = Search { task: task.name.clone(), files: FileOptions::default(), options: options.clone() };
+            let search = Search::new(&lab, &task.name, FileOptions::default(), options.clone());
             for number in search.drawn().unwrap() {
                 for (key, value) in search.trial(number, Some(1000)).unwrap().chosen {
                     tried.entry(key).or_default().insert(value.to_string());

@@ -128,6 +128,9 @@ impl WordVectors {
                 return Err(wrong(format!("{} of {dimensions} numbers", parts.len() - 1)));
             }
             let (word, numbers) = parts.split_at(parts.len() - dimensions);
+            if word.len() > 1 && word[1..].iter().all(|part| part.parse::<f32>().is_ok()) {
+                return Err(wrong(format!("{} numbers, not {dimensions}", parts.len() - 1)));
+            }
             let word = word.join(" ");
             if !words.contains(&word) {
                 continue;
@@ -180,6 +183,7 @@ mod tests {
     #[rstest]
     #[case::empty(b"", ":1: the file is empty")]
     #[case::short(b"cat 1 2\ndog 1", ":2: 1 of 2 numbers")]
+    #[case::long(b"cat 1 2\ndog 1 2 3", ":2: 3 numbers, not 2")]
     #[case::text(b"cat 1 2\ndog one two", ":2: something is no finite number")]
     #[case::not_finite(b"cat 1 nan", ":1: something is no finite number")]
     #[case::no_numbers(b"cat", ":1: a word and 1 to 4096 numbers")]

@@ -1,7 +1,8 @@
 //! Texts as a trial sees them: words with their vectors for the deep network, hashed n-grams for the wide model.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -72,9 +73,13 @@ impl Reading {
 }
 
 /// Every word of some examples, however they are read.
-pub fn all_words<'a>(examples: impl Iterator<Item = &'a Example> + Clone) -> BTreeSet<String> {
-    let ways = [(true, false), (false, false)].map(|(lower_case, strip)| Reading { lower_case, strip });
-    ways.into_iter().flat_map(|reading| examples.clone().flat_map(move |example| reading.example(example))).collect()
+pub fn all_words<'a>(examples: impl Iterator<Item = &'a Example>) -> BTreeSet<String> {
+    let ways = [true, false].map(|lower_case| Reading { lower_case, strip: false });
+    let mut words = BTreeSet::new();
+    for example in examples {
+        ways.iter().for_each(|reading| words.extend(reading.example(example)));
+    }
+    words
 }
 
 /// An example in numbers.
@@ -100,32 +105,58 @@ impl Features {
     /// Reads training, validation and test examples as `config` says.
     pub fn new(config: &TrialConfig, embedding: Option<Embedding<'_>>, parts: [&[Example]; 3]) -> Result<Self> {
         let reading = Reading { lower_case: config.get("lower_case")?, strip: config.get("strip")? };
-        let words = parts.map(|part| part.iter().map(|example| reading.example(example)).collect::<Vec<_>>());
-        let ngram: usize = config.get("wide_ngram")?;
-        let mut texts = words.each_ref().map(|part| {
-            let grams = |words: &Vec<String>| Text { words: vec![UNKNOWN], grams: grams(words, ngram) };
-            part.iter().map(grams).collect::<Vec<Text>>()
-        });
-        let grams = seen_only(&mut texts);
-        let Some(embedding) = embedding else { return Ok(Self { parts: texts, table: None, grams }) };
+        let (ngram, mut vocabulary) = (config.get("wide_ngram")?, Vocabulary::default());
+        let mut text = |example: &Example| {
+            let words = reading.example(example);
+            Text { grams: grams(&words, ngram), words: words.into_iter().map(|word| vocabulary.number(word)).collect() }
+        };
+        // The numbers of words, and then the rows of those.
+        let mut parts = parts.map(|part| part.iter().map(&mut text).collect::<Vec<Text>>());
+        let grams = seen_only(&mut parts);
+        let words = vocabulary.words();
         let (rows, table) = match embedding {
-            Embedding::Pieces(backbone) => pieces(backbone, &words)?,
-            Embedding::Random(dimensions) => {
-                let vocabulary = frequent(&words[0]).into_iter().take(MAX_VOCABULARY);
-                let vectors = Table::random(config.seed, dimensions);
-                rows_of(&words, vocabulary.map(|word| (word, None)).collect(), vectors)
+            None => (vec![Vec::new(); words.len()], None),
+            Some(Embedding::Pieces(backbone)) => pieces(backbone, &words).map(|(rows, table)| (rows, Some(table)))?,
+            Some(Embedding::Random(dimensions)) => {
+                let known = frequent(&words, &parts[0]).into_iter().take(MAX_VOCABULARY).map(|word| (word, None));
+                let (rows, table) = rows_of(words.len(), known, Table::random(config.seed, dimensions));
+                (rows, Some(table))
             }
-            Embedding::Words(vectors) => {
-                let known: BTreeSet<&String> = words.iter().flatten().flatten().collect();
-                let known =
-                    known.into_iter().filter_map(|word| Some((word.as_str(), Some(vectors.vectors.get(word)?))));
-                rows_of(&words, known.collect(), Table::random(config.seed, vectors.dimensions))
+            Some(Embedding::Words(vectors)) => {
+                let known = words.iter().filter_map(|word| Some((*word, Some(vectors.vectors.get(word.0)?))));
+                let (rows, table) = rows_of(words.len(), known, Table::random(config.seed, vectors.dimensions));
+                (rows, Some(table))
             }
         };
-        for (part, rows) in texts.iter_mut().zip(rows) {
-            part.iter_mut().zip(rows).for_each(|(text, rows)| text.words = rows);
+        for text in parts.iter_mut().flatten() {
+            let own = text.words.iter().flat_map(|&word| &rows[word as usize]);
+            text.words = own.take(MAX_WORDS).copied().collect();
+            if text.words.is_empty() {
+                text.words.push(UNKNOWN);
+            }
         }
-        Ok(Self { parts: texts, table: Some((table.values, table.width)), grams })
+        Ok(Self { parts, table: table.map(|table| (table.values, table.width)), grams })
+    }
+}
+
+/// Words in numbers: each is kept once, however often it occurs.
+#[derive(Default)]
+struct Vocabulary(HashMap<String, u32>);
+
+/// A word and its number.
+type Numbered<'a> = (&'a str, u32);
+
+impl Vocabulary {
+    fn number(&mut self, word: String) -> u32 {
+        let next = self.0.len() as u32;
+        *self.0.entry(word).or_insert(next)
+    }
+
+    /// All of them in alphabetical order.
+    fn words(&self) -> Vec<Numbered<'_>> {
+        let mut words: Vec<Numbered<'_>> = self.0.iter().map(|(word, &number)| (word.as_str(), number)).collect();
+        words.sort_unstable();
+        words
     }
 }
 
@@ -166,33 +197,32 @@ impl Table {
     }
 }
 
-/// The rows of every text, three parts.
-type Rows = [Vec<Vec<u32>>; 3];
+/// The rows of each word, by its number.
+type Rows = Vec<Vec<u32>>;
 
-fn rows_of(words: &[Vec<Vec<String>>; 3], known: Vec<(&str, Option<&Vec<f32>>)>, mut table: Table) -> (Rows, Table) {
-    let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
-    for (word, vector) in known {
-        numbers.insert(word, numbers.len() as u32 + UNKNOWN + 1);
+/// A row for each word that is `known`; all others share that of the unknown.
+fn rows_of<'a>(
+    words: usize,
+    known: impl Iterator<Item = (Numbered<'a>, Option<&'a Vec<f32>>)>,
+    mut table: Table,
+) -> (Rows, Table) {
+    let mut rows = vec![vec![UNKNOWN]; words];
+    for (((word, number), vector), row) in known.zip(UNKNOWN + 1..) {
+        rows[number as usize] = vec![row];
         table.add(word, vector);
     }
-    let row = |word: &String| numbers.get(word.as_str()).copied().unwrap_or(UNKNOWN);
-    let rows = words
-        .each_ref()
-        .map(|part| part.iter().map(|words| at_least_one(words.iter().take(MAX_WORDS).map(row).collect())).collect());
     (rows, table)
 }
 
 /// Word pieces instead of words; only those that occur get a row.
-fn pieces(backbone: &Backbone, words: &[Vec<Vec<String>>; 3]) -> Result<(Rows, Table)> {
+fn pieces(backbone: &Backbone, words: &[Numbered<'_>]) -> Result<(Rows, Table)> {
     let all = backbone.bert.embeddings.word_embeddings.weight.val();
     let [_, width] = all.dims();
-    let mut of_word: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
-    for word in words.iter().flatten().flatten() {
-        if !of_word.contains_key(word.as_str()) {
-            of_word.insert(word, backbone.tokenizer.pieces(word).context("cannot tokenise a word")?.ids);
-        }
+    let mut rows: Rows = vec![Vec::new(); words.len()];
+    for (word, number) in words {
+        rows[*number as usize] = backbone.tokenizer.pieces(word).context("cannot tokenise a word")?.ids;
     }
-    let used: BTreeSet<u32> = of_word.values().flatten().copied().collect();
+    let used: BTreeSet<u32> = rows.iter().flatten().copied().collect();
     let ids: Vec<i32> = used.iter().map(|&id| id as i32).collect();
     let mut table = Table { seed: 0, values: vec![0.0; width], width };
     if !ids.is_empty() {
@@ -200,27 +230,18 @@ fn pieces(backbone: &Backbone, words: &[Vec<Vec<String>>; 3]) -> Result<(Rows, T
         table.values.extend(all.select(0, ids).into_data().iter::<f32>());
     }
     let numbers: BTreeMap<u32, u32> = used.into_iter().zip(UNKNOWN + 1..).collect();
-    let row = |word: &String| of_word[word.as_str()].iter().map(|id| numbers[id]).collect::<Vec<u32>>();
-    let rows = words.each_ref().map(|part| {
-        part.iter().map(|words| at_least_one(words.iter().flat_map(row).take(MAX_WORDS).collect())).collect()
-    });
+    rows.iter_mut().flatten().for_each(|id| *id = numbers[id]);
     Ok((rows, table))
 }
 
-fn at_least_one(mut rows: Vec<u32>) -> Vec<u32> {
-    if rows.is_empty() {
-        rows.push(UNKNOWN);
-    }
-    rows
-}
-
-/// Words by how often they occur, the most frequent first; equally frequent ones in alphabetical order.
-fn frequent(texts: &[Vec<String>]) -> Vec<&str> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    texts.iter().flatten().for_each(|word| *counts.entry(word).or_default() += 1);
-    let mut words: Vec<(&str, usize)> = counts.into_iter().collect();
-    words.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    words.into_iter().map(|(word, _)| word).collect()
+/// Those of `words` that occur in the texts, the most frequent first; equally frequent ones in alphabetical order.
+fn frequent<'a>(words: &[Numbered<'a>], texts: &[Text]) -> Vec<Numbered<'a>> {
+    let mut counts = vec![0usize; words.len()];
+    texts.iter().flat_map(|text| &text.words).for_each(|&word| counts[word as usize] += 1);
+    let count = |(_, number): &Numbered<'_>| counts[*number as usize];
+    let mut frequent: Vec<Numbered<'a>> = words.iter().copied().filter(|word| count(word) > 0).collect();
+    frequent.sort_by_key(|word| Reverse(count(word)));
+    frequent
 }
 
 /// The places of all n-grams of up to `longest` words.

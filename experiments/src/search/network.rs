@@ -210,3 +210,56 @@ impl Wide {
         sum * batch.gram_scale.clone() + self.bias.val().unsqueeze()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    /// ReLU6 is flat below zero and above six, and what it gives between them is what it got.
+    #[test]
+    fn relu6_ends_at_six() {
+        let x = Tensor::<2>::from_data([[-1.0, 0.5, 3.0, 6.0, 7.0]], &Device::flex());
+        let y: Vec<f32> = activate("relu6", x).unwrap().into_data().iter::<f32>().collect();
+        assert_eq!(y, [0.0, 0.5, 3.0, 6.0, 6.0]);
+    }
+
+    /// The highest of all activated responses, without activating all of them.
+    #[rstest]
+    fn the_highest_response_is_that_of_every_window_activated(
+        #[values("relu", "relu6", "leaky-relu", "swish", "sigmoid", "tanh")] name: &str,
+        #[values(1, 2)] reach: usize,
+    ) {
+        let (device, width, filters) = (Device::flex().autodiff(), 3, 16);
+        let starts: Arc<[usize]> = Arc::new([0, 4, 6, 15]);
+        let values = |name: &str, [rows, columns]: [usize; 2], std| {
+            let values = Init::new(1).values(name, rows * columns, std);
+            Tensor::<2>::from_data(TensorData::new(values, [rows, columns]), &device)
+        };
+        let words = values("words", [15, width], 4.0).require_grad();
+        let mut bank = Dense::new("bank", reach * width, filters, Init::new(2), &device);
+        bank.bias = Param::from_tensor(values("bias", [1, filters], 1.0).reshape([filters]));
+        let weights = values("loss", [3, filters], 1.0);
+        let gradients = |found: Tensor<2>| {
+            let gradients = (found * weights.clone()).sum().backward();
+            [words.grad(&gradients), bank.weight.val().grad(&gradients)].map(|gradient| gradient.unwrap().into_data())
+        };
+
+        let found = highest(&bank, &words, name, &starts).unwrap();
+        let every = |window: usize| {
+            let window = words.clone().slice([window..window + reach]).reshape([1, reach * width]);
+            activate(name, bank.forward(window)).unwrap()
+        };
+        let of_text = |text: usize| {
+            let windows = starts[text]..=starts[text + 1] - reach;
+            Tensor::cat(windows.map(every).collect(), 0).max_dim(0)
+        };
+        let expected = Tensor::cat((0..3).map(of_text).collect(), 0);
+
+        found.to_data().assert_approx_eq(&expected.to_data(), burn::tensor::Tolerance::<f32>::absolute(1e-5));
+        for (found, expected) in gradients(found).iter().zip(&gradients(expected)) {
+            found.assert_approx_eq(expected, burn::tensor::Tolerance::<f32>::absolute(1e-4));
+        }
+    }
+}

@@ -105,7 +105,7 @@ impl Space {
     /// The paper's Table 5, with these embeddings to choose from.
     pub fn paper(embeddings: &[String]) -> Self {
         let rates = || Domain::of(&[0.001, 0.005, 0.01, 0.05, 0.1, 0.5]);
-        let penalties = || Domain::of(&[0.0, 1e-5, 1e-4, 1e-3, 1e-2]);
+        let penalties = || Domain::of(&[0.0, 1e-4, 1e-3, 1e-2]);
         let dimension = |key, about, domain, when| Dimension { key, about, domain, when };
         let conv = Some(("convolution", CONVOLUTION));
         let layers = Some(("hidden_layers", LAYERS));
@@ -125,13 +125,8 @@ impl Space {
                 Domain::of(&[true, false]),
                 Some(("towers", DEEP)),
             ),
-            dimension(
-                "embedding_dropout",
-                "dropout on the embeddings",
-                Domain::Steps(0.0, 0.4, 8),
-                Some(("towers", DEEP)),
-            ),
             dimension("convolution", "convolution over the words", Domain::of(&[true, false]), Some(("towers", DEEP))),
+            dimension("embedding_dropout", "dropout on what the filters read", Domain::Steps(0.0, 0.4, 8), conv),
             dimension("max_ngram", "words of the widest filter", Domain::of(&[2, 3]), conv),
             dimension("filters", "filters of each width", Domain::Steps(50.0, 200.0, 6), conv),
             dimension("conv_activation", "activation of the filters", Domain::of(&ACTIVATIONS), conv),
@@ -141,7 +136,7 @@ impl Space {
             dimension("hidden_size", "width of a hidden layer", Domain::of(&[64, 128, 256]), layers),
             dimension("activation", "activation of hidden layers", Domain::of(&ACTIVATIONS), layers),
             dimension("norm", "normalisation of hidden layers", Domain::of(&["none", "batch", "layer"]), layers),
-            dimension("dropout", "dropout on hidden layers", Domain::Steps(0.0, 0.5, 5), layers),
+            dimension("dropout", "dropout on hidden layers", Domain::of(&[0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5]), layers),
             dimension("lr", "learning rate of the deep network", rates(), Some(("towers", DEEP))),
             dimension("l2", "L2 penalty of the deep network", penalties(), Some(("towers", DEEP))),
             dimension(
@@ -330,7 +325,7 @@ mod tests {
         };
         assert!(refused("hidden_size", 65.into()).contains("give one of 64, 128, 256"));
         assert!(refused("filters", 60.into()).contains("50 to 200 in steps of 25"));
-        assert!(refused("dropout", 0.05.into()).contains("0.0 to 0.5 in steps of 0.1"));
+        assert!(refused("dropout", 0.15.into()).contains("give one of 0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5"));
         // However it is written, it is the same choice.
         let drawn = |value: Value| space().draw("topic", 0, 0, &Keys::from_iter([("l2".to_owned(), value)])).unwrap();
         assert_eq!(drawn(0.into()), drawn(0.0.into()));

@@ -1,6 +1,7 @@
 //! One trial: a classifier of the space, trained and scored.
 
 use std::{
+    cell::RefCell,
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
@@ -65,11 +66,11 @@ struct EmbeddingFile {
     hash: String,
 }
 
-/// A task's data, and the vectors of its words.
+/// A task's data, and the vectors of its words, as soon as a trial asks for them.
 struct LoadedTask {
     dataset: Dataset,
     fingerprint: String,
-    vectors: BTreeMap<String, WordVectors>,
+    vectors: RefCell<BTreeMap<String, Rc<WordVectors>>>,
 }
 
 /// Adagrad with a penalty on large weights.
@@ -263,16 +264,23 @@ impl<'a> TrialRunner<'a> {
         );
         let empty = dataset.train.is_empty() || dataset.validation.is_empty();
         ensure!(!empty, "`{name}` has nothing to train on or to choose by");
-        let mut vectors = BTreeMap::new();
-        if !self.files.is_empty() {
-            let words = all_words([&dataset.train, &dataset.validation, &dataset.test].into_iter().flatten());
-            for (name, file) in &self.files {
-                vectors.insert(name.clone(), WordVectors::read(&file.path, &words)?);
-            }
-        }
-        let task = Rc::new(LoadedTask { dataset, fingerprint, vectors });
+        let task = Rc::new(LoadedTask { dataset, fingerprint, vectors: RefCell::default() });
         self.task = Some((name.to_owned(), task.clone()));
         Ok(task)
+    }
+
+    /// The vectors of a task's words in the file that a trial calls `name`; `None` if it calls none so.
+    fn vectors(&self, task: &LoadedTask, name: &str) -> Result<Option<Rc<WordVectors>>> {
+        let Some(EmbeddingFile { path, .. }) = self.files.get(name) else { return Ok(None) };
+        if let Some(known) = task.vectors.borrow().get(name) {
+            return Ok(Some(known.clone()));
+        }
+        let Dataset { train, validation, test, .. } = &task.dataset;
+        let words = all_words([train, validation, test].into_iter().flatten());
+        let vectors = Rc::new(WordVectors::read(path, &words)?);
+        ensure!(!vectors.vectors.is_empty(), "{}: it has no word of {}", path.display(), task.dataset.task);
+        task.vectors.borrow_mut().insert(name.to_owned(), vectors.clone());
+        Ok(Some(vectors))
     }
 
     fn backbone(&mut self, name: &str) -> Result<Rc<Backbone>> {
@@ -307,7 +315,8 @@ impl<'a> TrialRunner<'a> {
         let test: &[Example] = if has_test { &dataset.test } else { &[] };
         let backbone = if self.is_backbone(&embeddings) { Some(self.backbone(&embeddings)?) } else { None };
         let random = || random_dimensions(&embeddings).map(Embedding::Random);
-        let embedding = task.vectors.get(&embeddings).map(Embedding::Words).or_else(random);
+        let vectors = self.vectors(task, &embeddings)?;
+        let embedding = vectors.as_deref().map(Embedding::Words).or_else(random);
         let embedding = embedding.or_else(|| backbone.as_deref().map(Embedding::Pieces));
         let features = Features::new(config, embedding, [&train, &validation, test])?;
         let classes: Vec<usize> = train.iter().map(class).collect::<Result<_>>()?;

@@ -95,7 +95,7 @@ impl Experiment {
                 keys.extend(by_task.get(&task).cloned().unwrap_or_default());
                 let options = search_options(&keys)?;
                 options.check()?;
-                searches.push(Search { task, files: file_options(&keys)?, options });
+                searches.push(Search::new(lab, &task, file_options(&keys)?, options));
             }
         }
         Ok((searches, missing))

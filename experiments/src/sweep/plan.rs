@@ -204,12 +204,11 @@ impl Plan {
                         continue;
                     }
                     match search.run(sweep.lab, sweep.context, sweep.stop, sweep.told(&mut Unwatched)) {
-                        Ok(searched) => {
-                            let place = result.runs.len();
-                            result.runs.extend((place..).zip(searched.trials));
-                            self.keep(&result, &runs)?;
+                        Ok(searched) => result.add(searched.trials),
+                        Err(error) if sweep.stop.requested() => {
+                            self.keep_partial(ended, sweep)?;
+                            return Err(error);
                         }
-                        Err(error) if sweep.stop.requested() => return Err(error),
                         Err(error) => {
                             let error = format!("{error:#}");
                             tell_failed(sweep, &run, &error);
@@ -228,10 +227,13 @@ impl Plan {
     /// # Errors
     /// If that cannot be kept.
     pub fn keep_partial(&self, ended: &[RunOutcome], sweep: &Sweep<'_>) -> Result<()> {
-        match &sweep.context.runs {
-            Some(runs) if !ended.is_empty() => self.keep(&self.collect(sweep.lab, ended), runs),
-            _ => Ok(()),
+        let Some(runs) = &sweep.context.runs else { return Ok(()) };
+        let mut result = self.collect(sweep.lab, ended);
+        for search in &self.searches {
+            // Whatever cannot be read was told when it failed.
+            result.add(search.finished(sweep.lab, sweep.context).unwrap_or_default());
         }
+        if result.runs.is_empty() && result.failed.is_empty() { Ok(()) } else { self.keep(&result, runs) }
     }
 
     fn keep(&self, result: &ExperimentResult, runs: &Path) -> Result<()> {
@@ -359,6 +361,12 @@ pub(super) fn learn_stream(
 }
 
 impl ExperimentResult {
+    /// Adds the trials of a search.
+    fn add(&mut self, trials: Vec<RunRecord>) {
+        let place = self.runs.len();
+        self.runs.extend((place..).zip(trials));
+    }
+
     /// Removes what was inserted from every span of layers of every run, unless that was done before.
     fn ablate(&mut self, sweep: &Sweep<'_>, configs: &[RunConfig]) -> Result<()> {
         let mut runner = None::<Runner<'_>>;

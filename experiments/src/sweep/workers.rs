@@ -59,7 +59,7 @@ pub const LEFT_EARLY: i32 = 75;
 
 pub(super) const INTERRUPTED: &str = "interrupted; run the same command again to continue";
 
-/// So many processes may be killed while they have no item, one after the other, before the work is given up.
+/// So many processes that had no item of their own may be killed before the work is given up.
 const MOST_LOST: usize = 5;
 
 /// Time between two looks at what processes say.
@@ -367,7 +367,7 @@ struct Processes {
     jobs: usize,
     running: Vec<(String, Child)>,
     started: usize,
-    /// How many were killed while they had no item, since an item last ended.
+    /// How many were killed while they had no item, or one that others share, since an item last ended.
     lost: usize,
     /// How many items had ended then.
     over: usize,
@@ -396,10 +396,14 @@ impl Processes {
         self.running.retain(|(name, _)| !died.iter().any(|(gone, _)| gone == name));
         for (name, status) in died {
             let log = log_of(place, &name);
-            if let Some(item) = heard.at.get(&name).copied().filter(|item| !heard.ended.contains_key(item)) {
+            let item = heard.at.remove(&name).filter(|item| !heard.ended.contains_key(item));
+            let shared = item.is_some_and(|item| queue.items[item].is_shared());
+            if shared && status.code().is_none() && self.lost < MOST_LOST {
+                // It was killed, and others share what it did: another takes its place.
+                self.lost += 1;
+            } else if let Some(item) = item {
                 let failed = Some(format!("its process ended ({status}); log: {}", log.display()));
                 Teller::new(place, "parent").tell(&Event::Ended { item, failed })?;
-                heard.at.remove(&name);
             } else if status.code() != Some(LEFT_EARLY) && !status.success() {
                 // It may be killed before it has anything to do, or between two items: another takes its place. One that ends by
                 // itself would end again.

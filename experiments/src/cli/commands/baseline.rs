@@ -122,7 +122,7 @@ pub fn run(args: &BaselineArgs, session: &Session<'_>) -> Result<()> {
     context.check_task(session.lab, &task)?;
     check_folder(&args.runs)?;
     request_stop(&session.stop);
-    let search = Search { task, files: file_options(&session.keys)?, options };
+    let search = Search::new(session.lab, &task, file_options(&session.keys)?, options);
     let mut watch = SweepProgress::new(args.json).cancelling(args.executor.yes);
     let executor = args.executor.executor(args.jobs, &Keys::new())?;
     ensure!(!args.executor.detach, "--detach is for `run baseline`");
