@@ -151,6 +151,23 @@ fn a_killed_process_costs_its_run_alone() {
     assert_eq!(contents(&place.path("runs")), contents(&place.path("whole")));
 }
 
+/// What was finished before belongs to an experiment that is interrupted before it gets there.
+#[cfg(target_os = "linux")]
+#[rstest]
+fn an_interruption_takes_no_finished_run_away(#[values("1", "2")] jobs: &str) {
+    let place = Place::new(GRID);
+    let options = [&LONG[..], &["--runs", "runs", "--jobs", jobs, "--checkpoint-every", "0"]].concat();
+    let whole = place.run(&options);
+    let ids: Vec<&str> = whole["runs"].as_array().unwrap().iter().map(|run| run["id"].as_str().unwrap()).collect();
+    fs::remove_dir_all(place.path("runs").join(ids[0])).unwrap();
+    let mut child = place.command(&options).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for_checkpoints(&mut child, &place.path("runs"), 1);
+    signal(child.id(), libc::SIGINT);
+    assert!(!child.wait().unwrap().success());
+    let kept: Value = serde_json::from_slice(&fs::read(place.path("runs/experiments/own.json")).unwrap()).unwrap();
+    assert_eq!((&kept["runs"], &kept["planned"]), (&json!(ids[1..]), &json!(ids.len())));
+}
+
 /// Whoever started them is gone, or was told to stop alone: processes do not go on by themselves.
 #[cfg(target_os = "linux")]
 #[rstest]

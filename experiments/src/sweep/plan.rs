@@ -222,15 +222,24 @@ impl Plan {
         Ok(result)
     }
 
-    /// Writes down which runs of an interrupted experiment are finished, so that the report can show them.
+    /// Writes down which runs of an interrupted experiment are finished, so that the report can show them: those that `ended` now,
+    /// and those that were there before.
     ///
     /// # Errors
     /// If that cannot be kept.
     pub fn keep_partial(&self, ended: &[RunOutcome], sweep: &Sweep<'_>) -> Result<()> {
         let Some(runs) = &sweep.context.runs else { return Ok(()) };
-        let mut result = self.collect(sweep.lab, ended);
+        let mut ended = ended.to_vec();
+        // What cannot be looked up is not there: why, was told by whoever needed it.
+        if let Ok(mut runner) = sweep.runner() {
+            for run in self.single_runs() {
+                if ended.iter().all(|(known, _)| known != run) {
+                    ended.extend(runner.finished(run).ok().flatten().map(|record| (run.clone(), Ok(record))));
+                }
+            }
+        }
+        let mut result = self.collect(sweep.lab, &ended);
         for search in &self.searches {
-            // Whatever cannot be read was told when it failed.
             result.add(search.finished(sweep.lab, sweep.context).unwrap_or_default());
         }
         if result.runs.is_empty() && result.failed.is_empty() { Ok(()) } else { self.keep(&result, runs) }
