@@ -180,9 +180,11 @@ fn a_task_is_known_by_its_name_however_it_is_written() {
     for (one, other) in [("file:texts.csv", whole_path.as_str()), ("syn-topic", "Syn-Topic")] {
         let runs = format!("of-{one}");
         let search = |task: &str| {
-            json(place.path(), &["baseline", "--task", task, "--trials", "3", "--samples", "300", "--runs", &runs])
+            let how = ["--trials", "3", "--samples", "300", "--seeds", "1", "--runs", &runs];
+            json(place.path(), &[&["baseline", "--task", task], &how[..]].concat())["best"].clone()
         };
         assert_eq!(search(one), search(other));
+        assert_eq!(records(&place.path().join(&runs)).len(), 3, "nothing is run twice");
     }
 }
 

@@ -248,7 +248,7 @@ mod tests {
 
         let found = highest(&bank, &words, name, &starts).unwrap();
         let every = |window: usize| {
-            let window = words.clone().slice([window..window + reach]).reshape([1, reach * width]);
+            let window = words.clone().narrow(0, window, reach).reshape([1, reach * width]);
             activate(name, bank.forward(window)).unwrap()
         };
         let of_text = |text: usize| {
