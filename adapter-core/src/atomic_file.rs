@@ -53,6 +53,20 @@ pub fn write_once(path: &Path, bytes: &[u8]) -> io::Result<bool> {
     }
 }
 
+/// Makes a file that holds `bytes`. On a file system that cannot do both, that there was none is what counts: a kill may then leave a
+/// part of it.
+///
+/// # Errors
+/// If there is a file already, or as for [`write_atomically`].
+pub fn create_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    match temporary(path, bytes)?.persist_noclobber(path) {
+        Err(failed) if failed.error.kind() != io::ErrorKind::AlreadyExists => {
+            fs::OpenOptions::new().write(true).create_new(true).open(path)?.write_all(bytes)
+        }
+        made => made.map(drop).map_err(io::Error::from),
+    }
+}
+
 /// A file beside `path` that holds `bytes` and is gone unless it is kept.
 fn temporary(path: &Path, bytes: &[u8]) -> io::Result<tempfile::NamedTempFile> {
     let folder = folder_of(path);
@@ -115,7 +129,11 @@ mod tests {
         let path = folder.path().join("file");
         assert!(write_once(&path, b"first").unwrap());
         assert!(!write_once(&path, b"second").unwrap());
+        assert_eq!(create_new(&path, b"third").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&path).unwrap(), b"first");
+        fs::remove_file(&path).unwrap();
+        create_new(&path, b"third").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"third");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 

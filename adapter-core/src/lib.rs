@@ -45,7 +45,7 @@ mod tensors;
 pub use accounting::ParamCount;
 pub use activation::{Activation, UnknownActivation};
 pub use adapter::{Adapter, AdapterConfig, InnerNorm, Interaction, Placement, Scaling, Sites};
-pub use atomic_file::{check_writable, read_file, write_atomically, write_once};
+pub use atomic_file::{check_writable, create_new, read_file, write_atomically, write_once};
 pub use container::{Container, Flaw, Stored};
 pub use dropout::{DropoutKey, DropoutMask, DropoutSite};
 pub use init::Init;

@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use adapter_core::create_new;
 use analysis::folder;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -178,9 +179,10 @@ impl Claim {
             }
         };
         let (path, line) = (claim_path(run, number), serde_json::to_string(&us)? + "\n");
-        match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
+        // With its line in it: a claim that does not say whose it is can only be waited for.
+        match create_new(&path, line.as_bytes()) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return theirs(read_owner(&path)),
-            made => made.and_then(|mut file| file.write_all(line.as_bytes())),
+            made => made,
         }
         .with_context(|| format!("cannot write {}", path.display()))?;
         for older in claims(run)?.into_iter().filter(|older| *older < number) {
