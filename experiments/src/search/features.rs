@@ -114,19 +114,22 @@ impl Features {
         let mut parts = parts.map(|part| part.iter().map(&mut text).collect::<Vec<Text>>());
         let grams = seen_only(&mut parts);
         let words = vocabulary.words();
-        let (rows, table) = match embedding {
-            None => (vec![Vec::new(); words.len()], None),
-            Some(Embedding::Pieces(backbone)) => pieces(backbone, &words).map(|(rows, table)| (rows, Some(table)))?,
+        let random = |dimensions| Table::random(config.seed, dimensions);
+        let read = match embedding {
+            None => None,
+            Some(Embedding::Pieces(backbone)) => Some(pieces(backbone, &words)?),
             Some(Embedding::Random(dimensions)) => {
                 let known = frequent(&words, &parts[0]).into_iter().take(MAX_VOCABULARY).map(|word| (word, None));
-                let (rows, table) = rows_of(words.len(), known, Table::random(config.seed, dimensions));
-                (rows, Some(table))
+                Some(rows_of(words.len(), known, random(dimensions)))
             }
             Some(Embedding::Words(vectors)) => {
                 let known = words.iter().filter_map(|word| Some((*word, Some(vectors.vectors.get(word.0)?))));
-                let (rows, table) = rows_of(words.len(), known, Table::random(config.seed, vectors.dimensions));
-                (rows, Some(table))
+                Some(rows_of(words.len(), known, random(vectors.dimensions)))
             }
+        };
+        let (rows, table) = match read {
+            Some((rows, Table { values, width, .. })) => (rows, Some((values, width))),
+            None => (vec![Vec::new(); words.len()], None),
         };
         for text in parts.iter_mut().flatten() {
             let own = text.words.iter().flat_map(|&word| &rows[word as usize]);
@@ -135,7 +138,7 @@ impl Features {
                 text.words.push(UNKNOWN);
             }
         }
-        Ok(Self { parts, table: table.map(|table| (table.values, table.width)), grams })
+        Ok(Self { parts, table, grams })
     }
 }
 
