@@ -94,6 +94,12 @@ fn made_by(record: &ExperimentRecord) -> Option<String> {
         .map(|(name, note)| if note.is_empty() { name.clone() } else { format!("{name} ({note})") })
         .collect();
     let command = format!("adapter-lab run {name} --scale {scale}");
+    if record.kind == "search" {
+        return Some(format!(
+            "The word pieces of {} are one of the embeddings. Made by `{command}`",
+            backbones.join(" and ")
+        ));
+    }
     Some(format!(
         "Backbone: {}. Made by `{command}`; with a GPU, `{command} --backbone bert-base-uncased` does the same on BERT-base",
         backbones.join(" and ")

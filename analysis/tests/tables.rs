@@ -203,6 +203,32 @@ fn the_row_that_a_verdict_judges_is_the_row_that_is_shown() {
 }
 
 #[test]
+fn a_search_that_is_not_over_fills_no_cell() {
+    let mut folder = Folder::with("table2", [Spec::tuned("a", "full", 0.8), Spec::adapters("a", 8, 0.8)]);
+    folder.search(Spec::trial("a", 1, 0.75).test(0.7).seeds(0.0));
+    assert_eq!(csv(&folder, "table2")[1][..2], ["a", "70"]);
+    folder.fail("baseline", "b without BERT", "no space left");
+    assert_eq!(csv(&folder, "table2")[1][..2], ["a", ""]);
+    assert!(markdown(&folder, "table2").contains("a gap until the search is over (1 of 4 runs still to do)"));
+}
+
+/// The best of those runs that were done first is no result.
+#[test]
+fn an_unfinished_experiment_makes_no_headline() {
+    let mut folder = Folder::with(
+        "table1",
+        [Spec::tuned("a", "full", 0.8), Spec::adapters("a", 8, 0.8)].map(|spec| spec.seeds(0.01)).concat(),
+    );
+    let page = |folder: &Folder| {
+        csv(folder, "table1");
+        fs::read_to_string(folder.path.join("../out/report.html")).unwrap()
+    };
+    assert!(page(&folder).contains("full fine-tuning scores 80.0."));
+    folder.fail("table1", "b full lr 1", "no space left");
+    assert!(!page(&folder).contains("full fine-tuning scores"));
+}
+
+#[test]
 fn full_fine_tuning_says_what_it_leaves_out() {
     let trained = |trained| [Spec::tuned("a", "full", 0.8).trained(trained), Spec::adapters("a", 64, 0.8)];
     let text = markdown(&Folder::with("table1", trained(BACKBONE - 590_000)), "table1");

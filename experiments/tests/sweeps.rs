@@ -328,7 +328,19 @@ batch_size = 8
 lr = 1e-2
 epochs = 3
 tuning = ["adapters", "full"]
+by_task."file:task1.csv" = { limit = 40, epochs = 4 }
 "#;
+
+#[test]
+fn a_stream_needs_the_same_runs_of_every_task() {
+    let place = Place::new(&STREAM.replace("epochs = 4", "epochs = [3, 4]"));
+    let output = place.command(&["--runs", "runs", "--dry-run"]).output().unwrap();
+    assert!(
+        !output.status.success() && errors(&output).contains("every task needs the same runs"),
+        "{}",
+        errors(&output)
+    );
+}
 
 #[test]
 fn adapters_forget_nothing_and_full_fine_tuning_does() {

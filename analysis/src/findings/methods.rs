@@ -19,7 +19,10 @@ use crate::{
 
 /// The result in one sentence: what adapters and full fine-tuning score, and what they train. `None` if no experiment has both.
 pub(crate) fn headline(store: &Store) -> Option<String> {
-    let of = |preset: &str, most: Option<f64>| compare_with_full(&store.preset_runs(preset), most).0;
+    let of = |preset: &str, most: Option<f64>| {
+        let whole = store.preset(preset).filter(|record| record.unfinished().is_none())?;
+        compare_with_full(&store.runs(whole), most).0
+    };
     let Compared { tasks, full, adapters, share, .. } =
         of("table1", Some(thresholds::FEW.limit)).or_else(|| of("table2", None)).or_else(|| of("fig4", None))?;
     let over = if tasks == 1 { "on one task".to_owned() } else { format!("over {tasks} tasks") };
@@ -50,8 +53,8 @@ pub(super) fn close_to_full(runs: &[&Run], most: Option<f64>) -> Evidence {
     let (compared, _, mut evidence, values) = compare_with_full(runs, most);
     if let Some(Compared { tasks, full, adapters, share, part }) = compared {
         evidence.said.push(format!(
-            "Over {tasks} tasks adapters average {adapters:.1}, full fine-tuning {full:.1}: {part:.0} % of what it gains over the \
-             trivial answer, each task weighing alike; they train {share:.1} % of the parameters"
+            "Over {tasks} tasks adapters average {adapters:.1}, full fine-tuning {full:.1}; on validation they gain {part:.0} % of \
+             what it gains over the trivial answer, each task weighing alike; they train {share:.1} % of the parameters"
         ));
     }
     evidence.effect("Loss against full fine-tuning", &thresholds::CLOSE, &values);
@@ -92,7 +95,9 @@ fn compare_with_full<'a>(
         if let ([Some(whole), Some(small)], Some(trivial)) = (means, Measure::Own.trivial(full.seeds[0])) {
             full_scores.push(whole);
             scores.push(small);
-            parts.push(100.0 * (small - 100.0 * trivial) / (whole - 100.0 * trivial));
+            // The trivial answer's scores are those on validation.
+            let gain = |point: &Point<'_>| point.validation().mean - 100.0 * trivial;
+            parts.push(100.0 * gain(adapters) / gain(full));
         }
         shares.push(100.0 * adapters.seeds[0].trained_share());
         compared_tasks.push(task);

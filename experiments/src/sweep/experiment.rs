@@ -10,7 +10,7 @@ use tasks::nearest;
 
 use crate::{
     lab::{Keys, Lab, PARTS},
-    run::Layers,
+    run::{Layers, is_own_data},
 };
 
 /// Bytes of the longest experiment file.
@@ -215,7 +215,8 @@ impl Experiment {
             for (task, own) in take(&mut keys, BY_TASK)?.unwrap_or_default() {
                 let Value::Object(own) = own else { bail!("{BY_TASK}.{task} = {own}: it needs keys") };
                 check(&own)?;
-                by_task.insert(lab.tasks.find(&task)?.name.clone(), own);
+                let known = if is_own_data(&task) { task } else { lab.tasks.find(&task)?.name.clone() };
+                by_task.insert(known, own);
             }
             check(&keys)?;
             Ok(Layer { name, keys, by_task })

@@ -117,6 +117,10 @@ impl Plan {
             let inserts = run.method(lab)?.inserts(&context.backbone_shape(&run.backbone)?.0.shape());
             ensure!(inserts, "kind = \"ablate\": `{}` inserts nothing that could be removed", run.tuning);
         }
+        ensure!(
+            experiment.kind != ExperimentKind::Stream || are_even(&streams_of(&runs)),
+            "kind = \"stream\": every task needs the same runs; `by_task` may change a value, not make a list of it"
+        );
         let searched = searches.iter().map(|search| search.task.as_str());
         let mut tasks: Vec<&str> = runs.iter().map(|run| run.task.as_str()).chain(searched).collect();
         tasks.dedup();
@@ -283,21 +287,24 @@ impl Failure {
     }
 }
 
-/// The runs of a stream for each method, in their order.
+/// The runs of each stream in their order: the first of every task, then the second, and so on. Tasks may have settings of their own.
 pub(super) fn streams_of(runs: &[RunConfig]) -> Vec<Vec<RunConfig>> {
-    let method = |run: &RunConfig| {
-        let mut run = RunConfig { task: String::new(), ..run.clone() };
-        run.train.epochs = 0;
-        run
-    };
-    let mut streams: Vec<Vec<RunConfig>> = Vec::new();
+    let (mut streams, mut met) = (Vec::<Vec<RunConfig>>::new(), BTreeMap::<&str, usize>::new());
     for run in runs {
-        match streams.iter_mut().find(|stream| method(&stream[0]) == method(run)) {
+        let number = met.entry(&run.task).or_default();
+        match streams.get_mut(*number) {
             Some(stream) => stream.push(run.clone()),
             None => streams.push(vec![run.clone()]),
         }
+        *number += 1;
     }
     streams
+}
+
+/// Whether all streams have all tasks, and each of them one method and one seed.
+fn are_even(streams: &[Vec<RunConfig>]) -> bool {
+    let alike = |a: &RunConfig, b: &RunConfig| (&a.tuning, a.train.seed) == (&b.tuning, b.train.seed);
+    streams.iter().all(|stream| stream.len() == streams[0].len() && stream.iter().all(|run| alike(run, &stream[0])))
 }
 
 /// The stream of `runs` that was learnt before, if there is one: its first run is ours, and so are the settings of the others,
