@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{axis::signed, select::percentile, thresholds::Threshold};
+use crate::{axis::signed, thresholds::Threshold};
 
 /// What runs say of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -65,8 +65,8 @@ impl Side {
 pub enum IntervalMethod {
     /// Student's t over the seeds, the tasks being given.
     T,
-    /// Drawing tasks, and seeds within them, with replacement.
-    Bootstrap,
+    /// Student's t over the tasks, each with the mean of its seeds.
+    Tasks,
     /// Counted, not estimated.
     Exact,
 }
@@ -143,7 +143,7 @@ impl Effect {
             return format!("{what}: {value}; threshold: {side} {threshold}.");
         }
         let method = match interval.method {
-            IntervalMethod::Bootstrap => "bootstrap over tasks and seeds",
+            IntervalMethod::Tasks => "t over tasks",
             IntervalMethod::T | IntervalMethod::Exact => "t over seeds",
         };
         let of = if *tasks == 1 { String::new() } else { format!("{tasks} tasks, ") };
@@ -181,12 +181,8 @@ impl Effect {
     }
 }
 
-/// From so many tasks on the tasks are drawn too: fewer say too little of other tasks, and then stand for themselves.
-pub(crate) const BOOTSTRAP_TASKS: usize = 5;
-/// How often a bootstrap draws.
-pub(crate) const DRAWS: usize = 2000;
-/// Where a bootstrap's random numbers begin.
-const SEED: u64 = 2019;
+/// From so many tasks on they stand for tasks like them: fewer say too little of others, and then stand for themselves.
+pub(crate) const MANY_TASKS: usize = 5;
 
 /// The mean over tasks of the mean over seeds, and its interval.
 fn estimate(values: &[Vec<f64>]) -> Option<(f64, Interval)> {
@@ -194,8 +190,14 @@ fn estimate(values: &[Vec<f64>]) -> Option<(f64, Interval)> {
         return None;
     }
     let value = average(values.iter().map(|seeds| average(seeds.iter().copied())));
-    let interval = if values.len() >= BOOTSTRAP_TASKS { bootstrap(values)? } else { t_interval(value, values) };
-    Some((value, interval))
+    if values.len() < MANY_TASKS {
+        return Some((value, t_interval(value, values)));
+    }
+    // What seeds do to a task's mean is a part of how the means differ.
+    let means: Vec<f64> = values.iter().map(|seeds| average(seeds.iter().copied())).collect();
+    let error = (variance(&means) / means.len() as f64).sqrt();
+    let interval = around(value, error, means.len() as f64 - 1.0);
+    Some((value, Interval { method: IntervalMethod::Tasks, ..interval }))
 }
 
 /// Student's t, the tasks being given: each has a variance of its own, and Welch and Satterthwaite's degrees of freedom.
@@ -262,35 +264,6 @@ fn t_quantile(freedom: f64) -> f64 {
     at_low + share * (at_high - at_low)
 }
 
-/// Percentiles of the mean over drawn tasks of the mean over their drawn seeds.
-fn bootstrap(values: &[Vec<f64>]) -> Option<Interval> {
-    let mut random = SplitMix(SEED);
-    let means: Vec<f64> = (0..DRAWS)
-        .map(|_| {
-            average((0..values.len()).map(|_| {
-                let seeds = &values[random.below(values.len())];
-                average((0..seeds.len()).map(|_| seeds[random.below(seeds.len())]))
-            }))
-        })
-        .collect();
-    let (low, high) = (percentile(&means, 0.025)?, percentile(&means, 0.975)?);
-    Some(Interval { low, high, method: IntervalMethod::Bootstrap })
-}
-
-/// A small generator of random numbers (SplitMix64), the same everywhere.
-struct SplitMix(u64);
-
-impl SplitMix {
-    /// A number below `bound`, which is far below 2³².
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let upper = (mixed ^ (mixed >> 31)) >> 32;
-        ((upper * bound as u64) >> 32) as usize
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
@@ -328,13 +301,12 @@ mod tests {
     }
 
     #[test]
-    fn many_tasks_are_bootstrapped_the_same_way_every_time() {
+    fn many_tasks_are_judged_by_how_they_differ() {
         let tasks: Vec<Vec<f64>> = (0..9).map(|task| (0..3).map(|seed| f64::from(task + seed)).collect()).collect();
         let (value, interval) = estimate(&tasks).unwrap();
-        assert_eq!((value, interval.method), (5.0, IntervalMethod::Bootstrap));
-        assert_eq!(estimate(&tasks).unwrap().1, interval);
-        // The standard error of nine numbers in a row is √7.5 / 3, and a little more for the seeds.
-        assert!((-2.1..-1.5).contains(&(interval.low - 5.0)) && (1.5..2.1).contains(&(interval.high - 5.0)));
+        assert_eq!((value, interval.method), (5.0, IntervalMethod::Tasks));
+        // The variance of nine numbers in a row is 7.5; eight degrees of freedom.
+        assert!((interval.high - 5.0 - 2.306 * (7.5f64 / 9.0).sqrt()).abs() < 1e-9, "{interval:?}");
     }
 
     #[test]

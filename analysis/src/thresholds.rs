@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::evidence::{BOOTSTRAP_TASKS, DRAWS, Side};
+use crate::evidence::{MANY_TASKS, Side};
 
 /// A number that a verdict depends on, and why it is that number.
 ///
@@ -209,8 +209,7 @@ pub(crate) fn rule() -> String {
     format!(
         "A finding agrees if the whole 95 % interval of its effect lies on the paper's side of its threshold, disagrees if the \
          whole interval lies on the other side, and cannot be judged otherwise. Effects are differences paired by task and seed. \
-         From {BOOTSTRAP_TASKS} tasks on, the interval is a bootstrap over tasks and seeds ({DRAWS} draws, the same ones every \
-         time); with fewer tasks it is Student's t over the seeds, and holds for these tasks. What is compared was chosen on the \
-         same validation set by its mean over the seeds."
+         From {MANY_TASKS} tasks on, the interval is Student's t over the tasks' means; with fewer tasks it is Student's t over the \
+         seeds, and holds for these tasks. What is compared was chosen on the same validation set by its mean over the seeds."
     )
 }

@@ -73,7 +73,7 @@ fn an_effect_has_its_interval_and_its_threshold_in_the_text() {
 }
 
 #[test]
-fn many_tasks_are_judged_by_a_bootstrap_and_weigh_alike_in_shares() {
+fn many_tasks_are_judged_by_how_they_differ_and_weigh_alike_in_shares() {
     let specs = ["a", "b", "c", "d", "e", "f"].into_iter().enumerate().flat_map(|(number, task)| {
         // Half of what there is to gain is lost, whether that is much or little.
         let (full, trivial) = (0.8, 0.2 + 0.08 * number as f64);
@@ -81,9 +81,9 @@ fn many_tasks_are_judged_by_a_bootstrap_and_weigh_alike_in_shares() {
             .map(|spec| spec.trivial(trivial))
     });
     let found = finding(&Folder::with("table1", seeded(specs)), "close to full");
-    assert_eq!(found.effects[0].interval.method, IntervalMethod::Bootstrap);
+    assert_eq!(found.effects[0].interval.method, IntervalMethod::Tasks);
     assert!(
-        found.shows.contains("bootstrap over tasks and seeds") && found.shows.contains("50 % of what it gains"),
+        found.shows.contains("t over tasks: 6 tasks") && found.shows.contains("50 % of what it gains"),
         "{}",
         found.shows
     );
