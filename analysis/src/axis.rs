@@ -35,6 +35,11 @@ impl AxisSpec {
         Self { label, log: false, format: Format::Plain, ticks: Vec::new() }
     }
 
+    /// The same on test.
+    pub(crate) fn test_score(metric: &str) -> Self {
+        Self { label: format!("test {} × 100", metric_name(metric)), ..Self::score(metric) }
+    }
+
     /// Trained parameters, logarithmic.
     pub fn parameters() -> Self {
         let label = "trained parameters per task".to_owned();

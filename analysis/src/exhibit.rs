@@ -30,10 +30,14 @@ impl Shown {
         }
     }
 
-    /// Whether it is a figure with values of runs, that could have error bars.
-    fn has_values(&self) -> bool {
+    /// Whether it has values of such runs, that could have errors. The tables of a search and of a stream say their seeds
+    /// themselves.
+    fn has_values(&self, kind: &str) -> bool {
         let valued = |panel: &Panel| matches!(panel, Panel::Plot(_) | Panel::Rows(_) | Panel::Heat(_));
-        matches!(self, Shown::Figure(figure) if figure.panels.iter().any(valued))
+        match self {
+            Shown::Figure(figure) => figure.panels.iter().any(valued),
+            Shown::Table(_) => !["search", "stream"].contains(&kind),
+        }
     }
 
     /// Adds a sentence to the caption; it has no full stop.
@@ -107,11 +111,12 @@ fn made_by(record: &ExperimentRecord) -> Option<String> {
 }
 
 /// How many seeds each configuration has.
-fn seeds(runs: &[&Run]) -> Option<String> {
+fn seeds(runs: &[&Run], shown: &Shown) -> Option<String> {
     let mut numbers: Vec<usize> =
         grouped_runs(runs.iter().copied(), configuration, Ord::cmp).iter().map(|(_, runs)| runs.len()).collect();
     numbers.sort_unstable();
     let said = match (*numbers.first()?, *numbers.last()?) {
+        (1, 1) if matches!(shown, Shown::Table(_)) => "One seed: there are no standard errors".to_owned(),
         (1, 1) => "One seed: there are no error bars".to_owned(),
         (least, most) if least == most => format!("{most} seeds of each configuration"),
         (least, most) => format!("{least} to {most} seeds of each configuration"),
@@ -124,8 +129,8 @@ fn diverged(runs: &[&Run]) -> Option<String> {
     let number = runs.iter().filter(|run| run.is_diverged()).count();
     (number > 0).then(|| {
         format!(
-            "{number} of {} runs diverged: each counts as the trivial answer, and its test score is the trivial answer's on \
-             validation",
+            "{number} of {} runs diverged: each counts as the trivial answer, also on other sets than validation (test, \
+             mismatched), where the trivial answer's score on validation stands for it",
             runs.len()
         )
     })
@@ -171,6 +176,8 @@ pub struct Exhibit {
     optional: bool,
     /// The file of the experiment, where its name is not enough to find it.
     file: Option<String>,
+    /// Which runs of the experiment it shows.
+    shown_runs: fn(Vec<&Run>) -> Vec<&Run>,
     show: Box<Show>,
 }
 
@@ -215,6 +222,7 @@ impl Exhibit {
             behind: None,
             optional: false,
             file: None,
+            shown_runs: |runs| runs,
             show: Box::new(show),
         }
     }
@@ -240,6 +248,11 @@ impl Exhibit {
     #[must_use]
     pub fn optional(self) -> Self {
         Self { optional: true, ..self }
+    }
+
+    /// Of some of the experiment's runs: its caption speaks of no others.
+    fn showing(self, shown_runs: fn(Vec<&Run>) -> Vec<&Run>) -> Self {
+        Self { shown_runs, ..self }
     }
 
     /// Whether a report without it has a gap.
@@ -282,11 +295,11 @@ impl Exhibit {
     pub fn show(&self, store: &Store) -> Option<Shown> {
         let mut shown = (self.show)(store).filter(Shown::has_data)?;
         if let Some(record) = self.record(store) {
-            let runs = store.runs(record);
+            let runs = (self.shown_runs)(store.runs(record));
             let overridden = record.overridden();
             let changed = overridden.clone().map(|how| format!("Run {how}"));
             let theirs = paper::says(&self.name).filter(|_| self.preset).and_then(|said| said.beside(&runs));
-            let seeds = seeds(&runs).filter(|_| shown.has_values());
+            let seeds = seeds(&runs, &shown).filter(|_| shown.has_values(&record.kind));
             let notes = [seeds, theirs, examples(&runs), diverged(&runs), changed, made_by(record)];
             notes.iter().flatten().for_each(|note| shown.note(note));
             let unfinished = record.unfinished().map(|left| format!("unfinished: {left}"));
@@ -308,7 +321,7 @@ impl Exhibit {
 /// The paper's figures and tables, in its order.
 pub fn paper_exhibits() -> Vec<Exhibit> {
     let all = [
-        Exhibit::figure("fig1", "Fig. 1", "fig3", figures::fig1),
+        Exhibit::figure("fig1", "Fig. 1", "fig3", figures::fig1).showing(figures::of_fig1),
         Exhibit::figure("fig2", "Fig. 2", "fig6-spans", figures::fig2),
         Exhibit::table("table1", "Table 1", "table1", tables::table1),
         Exhibit::table("table2", "Table 2", "table2", tables::table2),

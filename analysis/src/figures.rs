@@ -23,7 +23,7 @@ pub(crate) use init::fig6 as fig6_init;
 pub(crate) use parameters::{beyond, fig4, fig5};
 pub(crate) use placement::fig2;
 pub(crate) use rates::fig7;
-pub(crate) use relative::{fig1, fig3, fig3_tasks};
+pub(crate) use relative::{fig1, fig3, fig3_tasks, of_fig1};
 pub(crate) use spans::{fig6 as fig6_spans, removed};
 
 /// Points of one task, by method, the paper's first.

@@ -161,9 +161,25 @@ impl Run {
         if self.accuracy().is_some() { Some(ACCURACY) } else { self.metric() }
     }
 
+    /// The score on a further validation set in the task's metric: a fraction. Of a run that diverged it is the trivial answer's
+    /// on the task's own, because no record holds another.
+    pub fn extra(&self, set: &str) -> Option<f64> {
+        if self.is_diverged() {
+            return self.validation();
+        }
+        self.extra.get(set)?.get(self.metric()?).copied().filter(|score| score.is_finite())
+    }
+
     /// The trivial answer's validation score: a fraction.
+    ///
+    /// Where that answer is "no" for every example, its F1 is 0 by definition. The other constant answer then has a better one,
+    /// which follows from the share of "yes" among the examples.
     pub fn trivial(&self, metric: &str) -> Option<f64> {
-        self.majority.get(metric).copied().filter(|score| score.is_finite())
+        let of = |metric: &str| self.majority.get(metric).copied().filter(|score| score.is_finite());
+        match (of(metric)?, of(ACCURACY)) {
+            (0.0, Some(accuracy)) if metric == "f1" => Some(2.0 * (1.0 - accuracy) / (2.0 - accuracy)),
+            (score, _) => Some(score),
+        }
     }
 
     /// The test score in the task's metric, where the test set's labels are known: a fraction. Of a run that diverged it is

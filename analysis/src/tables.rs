@@ -13,8 +13,8 @@ use crate::{
     axis::{count, metric_name},
     names::task_name,
     paper,
-    select::{best_point, by_method, mean, tasks},
-    setup::{Names, Run},
+    select::{Point, best_point, by_method, mean, tasks},
+    setup::{ACCURACY, Names, Run},
     standing::{Measure, Standing, standing},
 };
 
@@ -24,12 +24,26 @@ pub(crate) use sizes::{sizes, sizes_by_task};
 pub(crate) use stream::{remembered, stream};
 pub(crate) use variants::{Variant, compare_variants, variants};
 
-/// What is said wherever a configuration was chosen.
-pub(crate) const SELECTED: &str = "One configuration (learning rate, epochs and all else but the seed) is chosen by its mean validation score over the seeds; \
-     its seeds are shown as mean ± standard error";
+/// Which configuration each of some points stands for.
+pub(crate) fn selected<'p, 'a: 'p>(points: impl IntoIterator<Item = &'p Point<'a>>) -> &'static str {
+    if points.into_iter().any(|point| point.configurations() > 1) {
+        "One configuration (learning rate, epochs and all else but the seed) is chosen by its mean validation score over the \
+         seeds; its seeds are shown as mean ± standard error"
+    } else {
+        "Each was run with one configuration (learning rate, epochs and all else but the seed); its seeds are shown as mean ± \
+         standard error"
+    }
+}
 
-/// Tasks on which full fine-tuning is clear of the trivial answer and of everything right, and a note that names the others.
-fn weighable<'a>(runs: &[&'a Run]) -> (BTreeSet<&'a str>, Option<String>) {
+/// The same for every method of every task.
+pub(crate) fn selected_of(runs: &[&Run]) -> &'static str {
+    let points: Vec<_> = tasks(runs).into_iter().flat_map(|task| by_method(runs, task)).collect();
+    selected(points.iter().map(|(_, point)| point))
+}
+
+/// Tasks on which full fine-tuning is clear of the trivial answer and of everything right, and a note that says of what the
+/// others are left out.
+pub(crate) fn weighable<'a>(runs: &[&'a Run], of_what: &str) -> (BTreeSet<&'a str>, Option<String>) {
     let (mut clear, mut marked) = (BTreeSet::new(), Vec::new());
     for task in tasks(runs) {
         let points = by_method(runs, task);
@@ -48,7 +62,7 @@ fn weighable<'a>(runs: &[&'a Run]) -> (BTreeSet<&'a str>, Option<String>) {
     }
     let note = (!marked.is_empty()).then(|| {
         format!(
-            "Left out of the share, because methods cannot differ there or nothing was learnt: {}.",
+            "Left out of {of_what}, because methods cannot differ there or nothing was learnt: {}.",
             marked.join(", ")
         )
     });
@@ -90,13 +104,15 @@ fn trained_percent(runs: &[&Run]) -> Option<f64> {
 
 /// What is said of tasks whose metric is not accuracy.
 pub(crate) fn metric_note(runs: &[&Run]) -> Option<String> {
-    let mut others: Vec<String> = Vec::new();
-    for task in tasks(runs) {
-        let metric = runs.iter().filter(|run| run.task == task).find_map(|run| run.metric());
-        if let Some(metric) = metric.filter(|metric| *metric != "accuracy") {
-            others.push(format!("{} {}", task_name(task), metric_name(metric)));
-        }
-    }
+    let metric = |task: &str| runs.iter().filter(|run| run.task == task).find_map(|run| run.metric());
+    note_of_metrics(tasks(runs).into_iter().filter_map(|task| Some((task, metric(task)?))))
+}
+
+/// The same of tasks and their metrics.
+fn note_of_metrics<'a>(metrics: impl Iterator<Item = (&'a str, &'a str)>) -> Option<String> {
+    let others = metrics.filter(|(_, metric)| *metric != ACCURACY);
+    let others: Vec<String> =
+        others.map(|(task, metric)| format!("{} {}", task_name(task), metric_name(metric))).collect();
     (!others.is_empty()).then(|| format!("Accuracy × 100, but: {}.", others.join(", ")))
 }
 

@@ -499,6 +499,8 @@ fn what_differs_on_a_task_is_said_by_task_and_options_win_over_it() {
     let text = "backbone = \"b\"\ntask = [\"mnli\", \"cola\"]\nlimit = 9\nquick.by_task.mnli = { limit = [2, 3] }";
     let run = |task: &str, limit| (task.to_owned(), Some(limit), 0);
     assert_eq!(read(text, &[]).unwrap(), [run("mnli", 2), run("mnli", 3), run("cola", 9)]);
+    let spelled = text.replace("[\"mnli\"", "[\"MNLI\"");
+    assert_eq!(read(&spelled, &[]).unwrap(), read(text, &[]).unwrap(), "a task is the same however it is spelled");
     let above = Map::from_iter([("limit".to_owned(), json!(5))]);
     assert_eq!(read(text, &[&above]).unwrap(), [run("mnli", 5), run("cola", 5)]);
     for (wrong, message) in [

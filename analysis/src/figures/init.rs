@@ -10,7 +10,7 @@ use crate::{
     select::{sweeps, tasks},
     setup::Names,
     standing::Measure,
-    tables::SELECTED,
+    tables::selected,
 };
 
 pub(crate) fn fig6(store: &Store) -> Option<Figure> {
@@ -44,7 +44,8 @@ pub(crate) fn fig6(store: &Store) -> Option<Figure> {
     let (title, y) = ("Initial scale of the adapters".to_owned(), AxisSpec::score(metric));
     let about = format!(
         "Validation accuracy (the task's metric where it is no classification) against the standard deviation of the adapters' \
-         initial weights; bars show one standard error. {SELECTED}"
+         initial weights; bars show one standard error. {}",
+        selected(sweeps.iter().flat_map(|sweep| &sweep.points).map(|(_, point)| point))
     );
     Some(Figure {
         title: "Fig. 6, right: validation accuracy against the initial σ of the adapters".to_owned(),

@@ -13,7 +13,7 @@ use crate::{
     setup::{Names, Run},
     standing::Measure,
     svg::{FAINT, Marker},
-    tables::SELECTED,
+    tables::selected_of,
 };
 
 pub(crate) fn fig4(store: &Store) -> Option<Figure> {
@@ -25,11 +25,12 @@ pub(crate) fn fig5(store: &Store) -> Option<Figure> {
 }
 
 fn figure(store: &Store, preset: &str, title: &str) -> Option<Figure> {
+    let runs = store.preset_runs(preset);
     let about = format!(
         "Validation score against trained parameters: accuracy for a classification, the task's metric otherwise; bars show one \
-         standard error of the mean over seeds. {SELECTED}"
+         standard error of the mean over seeds. {}",
+        selected_of(&runs)
     );
-    let runs = store.preset_runs(preset);
     let mut figure = by_task(&runs, title, &about, Measure::Accuracy)?;
     // The paper's own points, where the network is the paper's.
     if runs.iter().all(|run| run.backbone.starts_with("bert-base")) {
@@ -53,11 +54,12 @@ fn figure(store: &Store, preset: &str, title: &str) -> Option<Figure> {
 
 /// Beyond the paper: all methods, by what they train and by how long they take.
 pub(crate) fn beyond(store: &Store) -> Option<Figure> {
+    let (runs, title) = (store.preset_runs("methods"), "Methods beside the paper's");
     let about = format!(
         "Validation score against trained parameters, and against the mean time of a training; bars show one standard error of the \
-         mean over seeds. {SELECTED}"
+         mean over seeds. {}",
+        selected_of(&runs)
     );
-    let (runs, title) = (store.preset_runs("methods"), "Methods beside the paper's");
     let parameters = panels(&runs, title, &about, Measure::Own, X::AllParameters)?;
     let times = panels(&runs, title, &about, Measure::Own, X::Seconds)?;
     let pairs = parameters.panels.into_iter().zip(times.panels).flat_map(|(parameters, time)| [parameters, time]);
@@ -101,6 +103,12 @@ pub(super) fn by_task(runs: &[&Run], title: &str, about: &str, measure: Measure)
     panels(runs, title, about, measure, X::Parameters)
 }
 
+/// Whether every run of a task that has a validation score has a test score.
+pub(super) fn is_tested(runs: &[&Run], task: &str) -> bool {
+    let mut own = runs.iter().filter(|run| run.task == task && run.validation().is_some());
+    own.all(|run| run.test().is_some())
+}
+
 fn panels(runs: &[&Run], title: &str, about: &str, measure: Measure, below: X) -> Option<Figure> {
     let names = Names::of(runs);
     let looks = family_looks(runs, &names);
@@ -123,8 +131,12 @@ fn panels(runs: &[&Run], title: &str, about: &str, measure: Measure, below: X) -
         // A line over times would say nothing.
         let look = |family: &str| Look { joined: looks[family].joined && below != X::Seconds, ..looks[family].clone() };
         let series = families.into_iter().map(|((_, family), dots)| Series::new(&family, look(&family), dots));
-        let metric = if measure == Measure::Own { metric_of(runs, task) } else { shown_metric_of(runs, task) };
-        let (x, y) = (below.axis(), AxisSpec::score(&metric));
+        let y = match measure {
+            Measure::Accuracy => AxisSpec::score(&shown_metric_of(runs, task)),
+            Measure::Reported if is_tested(runs, task) => AxisSpec::test_score(&metric_of(runs, task)),
+            Measure::Own | Measure::Reported => AxisSpec::score(&metric_of(runs, task)),
+        };
+        let x = below.axis();
         panels.push(Panel::Plot(Plot { title: task_title(task), x, y, level: None, series: series.collect() }));
     }
     let (title, about) = (title.to_owned(), about.to_owned());

@@ -10,7 +10,7 @@ use crate::{
     select::{sweeps, tasks},
     setup::{Names, compare},
     standing::Measure,
-    tables::SELECTED,
+    tables::selected,
 };
 
 pub(crate) fn fig7(store: &Store) -> Option<Figure> {
@@ -52,7 +52,8 @@ pub(crate) fn fig7(store: &Store) -> Option<Figure> {
     }
     let about = format!(
         "Validation accuracy (the task's metric where it is no classification) against the learning rate; bars show one standard \
-         error of the mean over seeds. {SELECTED}"
+         error of the mean over seeds. {}",
+        selected(all.iter().flat_map(|sweep| &sweep.points).map(|(_, point)| point))
     );
     let title = "Fig. 7: validation accuracy at each learning rate".to_owned();
     Some(Figure { title, about, keys, panels })

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{family_looks, methods, parameters::by_task, size};
+use super::{
+    family_looks, methods,
+    parameters::{by_task, is_tested},
+    size,
+};
 use crate::{
     MethodRecord, Store,
     axis::{AxisSpec, Format, count, signed},
@@ -13,7 +17,7 @@ use crate::{
     setup::{Names, Run, compare},
     standing::Measure,
     svg::INK,
-    tables::SELECTED,
+    tables::{selected_of, weighable},
 };
 
 /// A method over several tasks: scores minus those of full fine-tuning, in points.
@@ -29,11 +33,7 @@ struct Relative<'a> {
 
 /// The tasks that are judged by validation, and those that have test scores.
 fn groups<'a>(runs: &[&'a Run]) -> [Vec<&'a str>; 2] {
-    let tested = |task: &&str| {
-        let mut own = runs.iter().filter(|run| run.task == **task && run.validation().is_some());
-        own.all(|run| run.test().is_some())
-    };
-    let (test, validation) = tasks(runs).into_iter().partition(tested);
+    let (test, validation) = tasks(runs).into_iter().partition(|task| is_tested(runs, task));
     [validation, test]
 }
 
@@ -78,19 +78,31 @@ pub(crate) fn fig3(store: &Store) -> Option<Figure> {
 pub(crate) fn fig3_tasks(store: &Store) -> Option<Figure> {
     let runs = store.preset_runs("fig3");
     let about = format!(
-        "Validation score against trained parameters, every task for itself; bars show one standard error. {SELECTED}"
+        "Score against trained parameters, every task for itself, on test where Fig. 3 is; bars show one standard error. {}",
+        selected_of(&runs)
     );
-    by_task(&runs, "Fig. 3, task by task: validation score against trained parameters", &about, Measure::Own)
+    by_task(&runs, "Fig. 3, task by task: score against trained parameters", &about, Measure::Reported)
+}
+
+/// The runs that Fig. 1 shows: those of the first group of tasks.
+pub(crate) fn of_fig1(runs: Vec<&Run>) -> Vec<&Run> {
+    let [validation, test] = groups(&runs);
+    let first = if validation.is_empty() { test } else { validation };
+    runs.into_iter().filter(|run| first.contains(&run.task.as_str())).collect()
 }
 
 fn figure(store: &Store, title: &str, first_only: bool) -> Option<Figure> {
-    let runs = store.preset_runs("fig3");
+    let all = store.preset_runs("fig3");
+    let runs = if first_only { of_fig1(all) } else { all };
+    // As in the verdicts: where full fine-tuning learnt nothing, methods cannot differ.
+    let (clear, left_out) = weighable(&runs, "the percentiles");
+    let groups = groups(&runs).map(|tasks| tasks.into_iter().filter(|task| clear.contains(task)).collect::<Vec<_>>());
     let names = Names::of(&runs);
     let looks = family_looks(&runs, &names);
-    let [validation, test] = groups(&runs);
+    let [validation, test] = groups;
     let (mut panels, mut keys): (Vec<Panel>, Vec<Key>) = (Vec::new(), Vec::new());
     for (tasks, is_test) in [(validation, false), (test, true)] {
-        if tasks.is_empty() || (first_only && !panels.is_empty()) {
+        if tasks.is_empty() {
             continue;
         }
         let points = relative(&runs, &tasks, is_test);
@@ -115,7 +127,9 @@ fn figure(store: &Store, title: &str, first_only: bool) -> Option<Figure> {
     keys.push(Key::Band("20th to 80th percentile of the tasks; line: the median".to_owned()));
     let about = format!(
         "Score minus that of full fine-tuning, against trained parameters per task; percentiles across tasks of the means over \
-         the seeds. {SELECTED}"
+         the seeds. {}{}",
+        selected_of(&runs),
+        left_out.map(|note| format!(". {note}")).unwrap_or_default()
     );
     Some(Figure { title: title.to_owned(), about, keys, panels })
 }

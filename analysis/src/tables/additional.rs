@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{SELECTED, SHARE, left_out_note, metric_note, others, search, total, trained_percent, weighable};
+use super::{SHARE, left_out_note, metric_note, others, search, selected_of, total, trained_percent, weighable};
 use crate::{
     ExperimentRecord, Store,
     names::task_name,
@@ -46,7 +46,7 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
         (0..known.len()).filter(|&column| by_task.iter().any(|(_, of)| of[column].is_some())).collect();
     let shared: Vec<&(&str, Vec<Option<Point<'_>>>)> =
         by_task.iter().filter(|(_, of)| used.iter().all(|&column| of[column].is_some())).collect();
-    let (clear, marked) = weighable(&runs);
+    let (clear, marked) = weighable(&runs, "the share");
 
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for (task, points) in &by_task {
@@ -104,7 +104,9 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
     };
     let mut notes = vec![
         format!(
-            "{scores}. {SELECTED}; k and size are chosen likewise. {SHARE} The paper's rows are BERT-Base on its own 17 tasks."
+            "{scores}. {}. k and size are chosen by their mean validation scores. {SHARE} The paper's rows are BERT-Base on its \
+             own 17 tasks.",
+            selected_of(&runs)
         ),
         if let Some(left) = left {
             format!("No BERT: a gap until the search is over ({left}).")

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{SELECTED, SHARE, left_out_note, metric_note, others, total, trained_percent, weighable};
+use super::{SHARE, left_out_note, metric_note, others, selected_of, total, trained_percent, weighable};
 use crate::{
     MethodRecord, Store, findings,
     names::task_name,
@@ -37,7 +37,7 @@ impl<'a> Row<'a> {
     fn score(&self, column: &Column<'_>) -> Option<Estimate> {
         let score = |run: &Run| match column.extra {
             None => run.validation(),
-            Some(extra) => run.extra.get(extra)?.get(run.metric()?).copied(),
+            Some(extra) => run.extra(extra),
         };
         match self.best_run {
             true => Estimate::of(&[100.0 * score(self.run(column.task)?)?]),
@@ -138,7 +138,7 @@ pub(crate) fn table1(store: &Store) -> Option<Table> {
             columns.push(Column { task, extra: Some(MISMATCHED) });
         }
     }
-    let (clear, marked) = weighable(&runs);
+    let (clear, marked) = weighable(&runs, "the share");
     // The tasks that the verdict compares: the row that it judges has the same numbers.
     let judged = findings::compared_tasks(&runs);
     let compared: Vec<&str> = shared.iter().copied().filter(|task| judged.contains(task)).collect();
@@ -164,17 +164,34 @@ pub(crate) fn table1(store: &Store) -> Option<Table> {
         line.extend(columns.iter().map(|column| Cell::estimate(row.score(column))));
         lines.push(line);
     }
+    let runs_of = |name: &str| {
+        let of_task = |task: &&str| runs.iter().filter(|run| run.task == **task && run.method().name == name).count();
+        let numbers = || shared.iter().map(of_task);
+        match (numbers().min().unwrap_or_default(), numbers().max().unwrap_or_default()) {
+            (least, most) if least == most => number(most, "run"),
+            (least, most) => format!("{least} to {most} runs"),
+        }
+    };
     let mut notes = vec![
         format!(
-            "Validation scores. {SELECTED}; a size is chosen likewise, among those that train at most {} % of the parameters. \
-             Best run: the best of all configurations, sizes and seeds, chosen on the scores that are shown, as in the paper.",
-            FEW.limit
+            "Validation scores. {}. A size is chosen by its mean validation score, among those that train at most {} % of the \
+             parameters. Best run: the best of all configurations, sizes and seeds, chosen on the scores that are shown, as in \
+             the paper. For each task it is the best of {} of full fine-tuning and of {} of adapters: more runs have a better \
+             best.",
+            selected_of(&runs),
+            FEW.limit,
+            runs_of(paper::FULL),
+            runs_of(paper::ADAPTERS)
         ),
         format!(
             "Trained %: of the backbone's parameters, mean over the {}. Total ×: backbones that all tasks need together. \
-             Totals and the mean are over {} tasks. {SHARE}",
+             Totals are over {}, the mean is over {}. {SHARE}",
             if some_only { "tasks that the verdict compares" } else { "tasks" },
-            shared.len()
+            number(shared.len(), "task"),
+            match all.len() {
+                columns if columns == shared.len() => "the same".to_owned(),
+                columns => format!("their {}", number(columns, "column")),
+            }
         ),
     ];
     notes.extend(marked);
@@ -201,6 +218,11 @@ pub(crate) fn table1(store: &Store) -> Option<Table> {
         );
     }
     Some(Table { title: "Table 1: full fine-tuning and adapters".to_owned(), head, rows: lines, notes })
+}
+
+/// So many of something.
+fn number(n: usize, of: &str) -> String {
+    if n == 1 { format!("1 {of}") } else { format!("{n} {of}s") }
 }
 
 /// Each number once, in their order.

@@ -1,5 +1,6 @@
 //! §3.6: adapters of several sizes.
 
+use super::selected;
 use crate::{
     Store,
     names::task_name,
@@ -48,9 +49,11 @@ pub(crate) fn sizes(store: &Store) -> Option<Table> {
     }
     let head = ["adapter size", "trained %", "mean accuracy", "the paper's"].map(str::to_owned).to_vec();
     let mut notes = vec![format!(
-        "Over {} classification tasks: for each size and task one configuration, chosen by its mean validation score over the \
-         seeds; mean over seeds, mean over tasks. The paper's: BERT-Large on GLUE's eight.",
-        by_task.len()
+        "Validation accuracy, mean over the seeds, then over {} classification tasks: {}. {}. The paper's: BERT-Large on GLUE's \
+         eight.",
+        by_task.len(),
+        by_task.iter().map(|(task, _)| task_name(task)).collect::<Vec<_>>().join(", "),
+        selected(by_task.iter().flat_map(|(_, points)| points))
     )];
     if !floor.is_empty() {
         notes.push(format!(

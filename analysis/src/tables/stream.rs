@@ -1,5 +1,6 @@
 //! Tasks one after the other: what is remembered.
 
+use super::note_of_metrics;
 use crate::{
     Store, StreamRecord,
     names::task_name,
@@ -51,5 +52,9 @@ pub(crate) fn remembered(title: &str, streams: &[&StreamRecord]) -> Option<Table
     }
     let note = "Validation scores of every task so far, after each task. Trained: parameters for the new task; total: all that \
                 must be kept. Identical: earlier tasks whose every output is the same as when they were learnt, bit for bit.";
-    Some(Table { title: title.to_owned(), head, rows, notes: vec![note.to_owned()] })
+    let recalls = || streams.iter().flat_map(|stream| &stream.stages).flat_map(|stage| &stage.recall);
+    let metric = |task: &str| recalls().find(|recall| recall.task == task).map(|recall| recall.metric.as_str());
+    let metrics = note_of_metrics(tasks.iter().filter_map(|task| Some((*task, metric(task)?))));
+    let notes = std::iter::once(note.to_owned()).chain(metrics).collect();
+    Some(Table { title: title.to_owned(), head, rows, notes })
 }

@@ -169,6 +169,16 @@ pub(super) struct Series {
     pub said: Vec<(String, Keys)>,
 }
 
+impl Series {
+    /// Its keys for a task, however that is spelled.
+    pub fn of_task(&self, lab: &Lab, task: &str) -> Keys {
+        let known = lab.tasks.find(task).map_or(task, |task| &task.name);
+        let mut keys = self.keys.clone();
+        keys.extend(self.by_task.get(known).cloned().unwrap_or_default());
+        keys
+    }
+}
+
 /// The part of an experiment file, or of one of its parts, that says what differs on some tasks.
 const BY_TASK: &str = "by_task";
 

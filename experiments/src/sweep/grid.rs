@@ -37,7 +37,8 @@ impl Experiment {
     /// If a run makes no sense.
     pub fn grid(&self, lab: &Lab, shape: &BackboneShape<'_>, data: &Path) -> Result<Grid> {
         let mut grid = Grid::default();
-        for Series { keys, by_task, .. } in &self.series {
+        for series in &self.series {
+            let Series { keys, .. } = series;
             let backbone = keys.get("backbone").and_then(Value::as_str);
             let (network, has_pooler) =
                 shape(backbone.context("give --backbone: a name of `list backbones`, or a folder")?)?;
@@ -46,8 +47,7 @@ impl Experiment {
             let tasks =
                 keys.get("task").map(|tasks| self.task_names(lab, tasks, data, &mut grid.missing)).transpose()?;
             for task in tasks.unwrap_or_else(|| vec![Value::Null]) {
-                let mut keys = keys.clone();
-                keys.extend(task.as_str().and_then(|task| by_task.get(task)).cloned().unwrap_or_default());
+                let mut keys = task.as_str().map_or_else(|| keys.clone(), |task| series.of_task(lab, task));
                 keys.insert("task".to_owned(), task);
                 keys.retain(|_, value| !value.is_null());
                 points.extend(expand(lab, &keys, network)?);
@@ -87,12 +87,11 @@ impl Experiment {
     /// If a search makes no sense.
     pub fn searches(&self, lab: &Lab, data: &Path) -> Result<(Vec<Search>, Vec<String>)> {
         let (mut searches, mut missing) = (Vec::new(), Vec::new());
-        for Series { keys, by_task, .. } in &self.series {
-            let tasks = keys.get("task").context("a search needs a task")?;
+        for series in &self.series {
+            let tasks = series.keys.get("task").context("a search needs a task")?;
             for task in self.task_names(lab, tasks, data, &mut missing)? {
                 let task = task.as_str().context("task: a name is needed")?.to_owned();
-                let mut keys = keys.clone();
-                keys.extend(by_task.get(&task).cloned().unwrap_or_default());
+                let keys = series.of_task(lab, &task);
                 let options = search_options(&keys)?;
                 options.check()?;
                 searches.push(Search::new(lab, &task, file_options(&keys)?, options));
