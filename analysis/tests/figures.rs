@@ -4,7 +4,7 @@ mod generated;
 
 use std::fs;
 
-use analysis::{paper_exhibits, write_report};
+use analysis::{Shown, Store, paper_exhibits, write_report};
 use generated::{Folder, Spec};
 use rstest::rstest;
 use serde_json::json;
@@ -67,6 +67,65 @@ fn figs_1_and_3_show_percentiles_across_tasks_relative_to_full_fine_tuning() {
         "{marks:?}"
     );
     assert!(!read(&folder, "fig1").1.contains(&"Test scores, t".to_owned()));
+}
+
+/// A figure's caption.
+fn caption(folder: &Folder, name: &str) -> String {
+    let exhibits = paper_exhibits();
+    let exhibit = exhibits.iter().find(|exhibit| exhibit.name() == name).unwrap();
+    match exhibit.show(&Store::read(&folder.path).unwrap()) {
+        Some(Shown::Figure(figure)) => figure.about,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn figs_1_and_3_leave_out_tasks_on_which_methods_cannot_differ_and_name_them() {
+    let of = |task, full| {
+        [Spec::tuned(task, "full", full), Spec::adapters(task, 8, 0.8)].map(|spec| spec.trivial(0.6).seeds(0.001))
+    };
+    let folder = Folder::with("fig3", [of("fair", 0.9), of("hard", 0.6), of("easy", 1.0)].concat().concat());
+    for name in ["fig1", "fig3"] {
+        let (marks, texts) = read(&folder, name);
+        assert!(marks.iter().any(|mark| mark.contains("median −10.0") && mark.ends_with("1 tasks")), "{marks:?}");
+        assert!(texts.contains(&"Validation scores, fair".to_owned()), "{texts:?}");
+        let said = caption(&folder, name);
+        assert!(
+            said.contains("Left out of the percentiles") && said.contains("hard (") && said.contains("easy ("),
+            "{said}"
+        );
+    }
+    let nothing = Folder::with("fig3", of("hard", 0.6).concat());
+    let out = nothing.path.join("../out");
+    let report = write_report(&nothing.path, &out, &paper_exhibits(), &analysis::Made::default()).unwrap();
+    assert!(report.gaps.contains(&"fig1".to_owned()), "{:?}", report.gaps);
+}
+
+#[test]
+fn fig_1_speaks_of_its_own_tasks_and_fig_3_shows_each_task_by_the_score_that_it_compares() {
+    let of = |task, examples| {
+        [Spec::tuned(task, "full", 0.8), Spec::adapters(task, 8, 0.7)].map(|spec| spec.examples(examples))
+    };
+    let mut folder = Folder::with("fig3", of("rte", [2490, 277, 0]));
+    folder.add("fig3", of("emotion", [1000, 1000, 4000]).map(|spec| spec.test(0.5)));
+    let both = caption(&folder, "fig3");
+    assert!(both.contains("RTE 2,490 / 277") && both.contains("Emotion 1,000"), "{both}");
+    let first = caption(&folder, "fig1");
+    assert!(first.contains("RTE 2,490 / 277") && !first.contains("Emotion"), "{first}");
+    let (marks, texts) = read(&folder, "fig3-tasks");
+    for text in ["validation accuracy × 100", "test accuracy × 100"] {
+        assert!(texts.contains(&text.to_owned()), "{texts:?}");
+    }
+    let of_method = |score: &str| marks.iter().filter(|mark| mark.contains(score)).count();
+    assert_eq!((of_method(": 50.0"), of_method(": 80.0")), (2, 1), "{marks:?}");
+}
+
+#[test]
+fn captions_speak_of_a_choice_only_where_there_was_one() {
+    let mut folder = Folder::with("fig7", [2e-5, 1e-3].map(|rate| Spec::tuned("a", "full", 0.8).rate(rate)));
+    assert!(caption(&folder, "fig7").contains("Each was run with one configuration"));
+    folder.add("fig7", [Spec::tuned("a", "full", 0.8).rate(1e-3).key("epochs", json!(20))]);
+    assert!(caption(&folder, "fig7").contains("One configuration (learning rate"));
 }
 
 #[test]

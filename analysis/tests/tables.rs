@@ -157,6 +157,76 @@ fn mnli_is_scored_on_the_mismatched_set_too() {
 }
 
 #[test]
+fn a_mean_says_how_many_columns_it_is_over() {
+    let with_mismatched = |mismatched: bool| {
+        let mut folder = Folder::with("table1", [Spec::tuned("rte", "full", 0.7), Spec::adapters("rte", 64, 0.7)]);
+        for (number, spec) in [Spec::tuned("mnli", "full", 0.84), Spec::adapters("mnli", 64, 0.83)].iter().enumerate() {
+            let (id, mut record) = (format!("run{number}"), spec.record("x"));
+            let scores = BTreeMap::from([("accuracy".to_owned(), 0.8)]);
+            record.extra.extend(mismatched.then(|| ("mnli-mm".to_owned(), scores)));
+            folder.write(&format!("{id}/record.json"), &record);
+            folder.experiment("table1").runs.push(id);
+        }
+        folder.add("table1", []);
+        markdown(&folder, "table1")
+    };
+    assert!(with_mismatched(true).contains("Totals are over 2 tasks, the mean is over their 3 columns."));
+    assert!(with_mismatched(false).contains("Totals are over 2 tasks, the mean is over the same."));
+}
+
+#[test]
+fn a_run_that_diverged_has_a_score_in_every_column() {
+    let mut folder = Folder::new();
+    let full = Spec::tuned("mnli", "full", 0.84).seed(1).trivial(0.3).diverged();
+    for (number, spec) in [Spec::tuned("mnli", "full", 0.84), full].iter().enumerate() {
+        let (id, mut record) = (format!("run{number}"), spec.record("x"));
+        if !spec.diverged {
+            record.extra = BTreeMap::from([("mnli-mm".to_owned(), BTreeMap::from([("accuracy".to_owned(), 0.8)]))]);
+        }
+        folder.write(&format!("{id}/record.json"), &record);
+        folder.experiment("table1").runs.push(id);
+    }
+    folder.add("table1", []);
+    let rows = csv(&folder, "table1");
+    assert_eq!(rows[0][5..], ["MNLI-m", "MNLI-m s.e.m.", "MNLI-mm", "MNLI-mm s.e.m."]);
+    assert_eq!((rows[1][3].as_str(), rows[1][5..].join(",")), ("56", "57,27,55,25".to_owned()));
+}
+
+/// "No" for every pair has an F1 of 0, "yes" for every pair has 2p / (1 + p) with a share p of "yes".
+#[test]
+fn the_trivial_answer_in_f1_is_the_better_constant_answer() {
+    let of = |tuning: &str, score| Spec::tuned("qqp", tuning, score).metric("f1").trivial(0.0);
+    let mut folder = Folder::new();
+    for (number, spec) in [of("full", 0.8), of("full", 0.8).seed(1).diverged()].iter().enumerate() {
+        let (id, mut record) = (format!("run{number}"), spec.record("x"));
+        record.majority = BTreeMap::from([("f1".to_owned(), 0.0), ("accuracy".to_owned(), 0.75)]);
+        folder.write(&format!("{id}/record.json"), &record);
+        folder.experiment("table1").runs.push(id);
+    }
+    folder.add("table1", []);
+    // A quarter is "yes": F1 is 0.5 / 1.25.
+    assert_eq!(csv(&folder, "table1")[1][5..7].join(","), "60,20");
+}
+
+#[test]
+fn tables_say_how_many_seeds_and_runs_and_whether_anything_was_chosen() {
+    let of = |spec: Spec| spec.seeds(0.01);
+    let one = [of(Spec::tuned("a", "full", 0.8)), of(Spec::adapters("a", 8, 0.7)), of(Spec::adapters("a", 64, 0.7))];
+    let mut folder = Folder::with("table1", one.concat());
+    let text = markdown(&folder, "table1");
+    for part in [
+        "Each was run with one configuration",
+        "the best of 3 runs of full fine-tuning and of 6 runs of adapters",
+        "3 seeds of each configuration.",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    folder.add("table1", of(Spec::tuned("a", "full", 0.6).rate(1e-5)));
+    let text = markdown(&folder, "table1");
+    assert!(text.contains("One configuration") && text.contains("the best of 6 runs of full"), "{text}");
+}
+
+#[test]
 fn tasks_at_floor_or_ceiling_are_marked_and_left_out_of_shares() {
     let of = |task, full, adapters| {
         let specs = [Spec::tuned(task, "full", full), Spec::adapters(task, 64, adapters)];
@@ -275,6 +345,18 @@ fn a_stream_has_a_row_for_each_stage() {
     assert_eq!(rows[0], ["tuning", "seed", "after", "trained", "total", "a", "b", "identical"]);
     assert_eq!(rows[1], ["full", "0", "a", "1000", "110001000", "80", "", ""]);
     assert_eq!(rows[2], ["full", "0", "b", "1000", "110002000", "70", "80", "0 of 1"]);
+    assert!(!markdown(&folder, "stream").contains("Accuracy × 100, but"));
+}
+
+#[test]
+fn a_stream_names_its_metrics() {
+    let mut folder = Folder::new();
+    folder.stream("full", &["cola", "mrpc"], false);
+    let path = folder.path.join("streams/stream-full.json");
+    let text = fs::read_to_string(&path).unwrap().replace("\"accuracy\"", "\"matthews\"");
+    fs::write(path, text).unwrap();
+    let text = markdown(&folder, "stream");
+    assert!(text.contains("Accuracy × 100, but: CoLA Matthews, MRPC Matthews."), "{text}");
 }
 
 #[test]
