@@ -1,6 +1,7 @@
 //! The command line: the one module that knows arguments, the terminal, signals and exit codes.
 
 mod args;
+mod bars;
 mod commands;
 mod ctrl_c;
 #[cfg(feature = "dashboard")]
@@ -12,6 +13,7 @@ mod made;
 mod output;
 mod progress;
 mod saved;
+mod sweep_progress;
 
 use std::{ffi::OsString, panic, process::ExitCode, time::Duration};
 

@@ -9,6 +9,7 @@ mod features;
 mod network;
 mod space;
 mod speed;
+mod training;
 mod trial;
 
 pub use config::{Search, SearchOptions, Searched};

@@ -1,17 +1,96 @@
 //! The classifier of a trial: a deep network on word vectors, a wide linear model on n-grams, or the sum of both.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use adapter_core::{Activation, DropoutKey, DropoutSite, Init, Site};
-use anyhow::{Context, Result, anyhow};
+use adapter_core::{Activation, DropoutKey, DropoutSite, Init, Kind, Site, TensorInfo, tensors};
+use analysis::Params;
+use anyhow::{Context, Result, anyhow, bail};
 use bert_backbone::filter_peaks;
 use burn::{
     module::{Module, Param},
     nn::{BatchNorm, BatchNormConfig, LayerNorm, LayerNormConfig},
     tensor::{Device, IndexingUpdateOp, Int, Tensor, TensorData, activation},
 };
+use tasks::{Prediction, TaskKind};
 
-use super::{features::Batch, space::TrialConfig};
+use super::{
+    features::{Batch, Features, Text},
+    space::{NO_BERT, TrialConfig},
+};
+
+/// Texts that are scored at a time.
+const SCORED: usize = 256;
+
+/// What a trial trains: a deep network, a wide model, or both.
+pub struct Classifier {
+    pub deep: Option<Deep>,
+    pub wide: Option<Wide>,
+}
+
+impl Classifier {
+    /// The untrained classifier of `config` for so many `classes`.
+    pub fn new(config: &TrialConfig, features: &Features, classes: usize, device: &Device) -> Result<Self> {
+        let towers: String = config.get("towers")?;
+        let deep = features.table.as_ref().map(|table| Deep::new(config, table, classes, device));
+        Ok(Self {
+            deep: deep.transpose()?,
+            wide: (towers != "deep").then(|| Wide::new(features.grams, classes, device)),
+        })
+    }
+
+    /// Scores of the classes; with `dropout` in training.
+    ///
+    /// # Shapes
+    /// - result: `[texts, classes]`
+    pub fn forward(&self, batch: &Batch, dropout: Option<DropoutKey>) -> Result<Tensor<2>> {
+        let deep = self.deep.as_ref().map(|deep| deep.forward(batch, dropout)).transpose()?;
+        match (deep, self.wide.as_ref().map(|wide| wide.forward(batch))) {
+            (Some(deep), Some(wide)) => Ok(deep + wide),
+            (Some(one), None) | (None, Some(one)) => Ok(one),
+            (None, None) => bail!("a trial without a network"),
+        }
+    }
+
+    /// How many parameters it has and trains.
+    pub fn params(&self, features: &Features) -> Params {
+        // Running statistics are no parameters.
+        let trained = |info: &&TensorInfo| Kind::of(info) != Kind::Statistic;
+        let elements = |all: Vec<TensorInfo>| all.iter().filter(trained).map(TensorInfo::elements).sum::<usize>();
+        let deep = self.deep.as_ref().map_or(0, |deep| elements(tensors(deep)));
+        let trained = deep + self.wide.as_ref().map_or(0, |wide| elements(tensors(wide)));
+        let table = features.table.as_ref().map_or(0, |(values, _)| values.len());
+        let frozen = if self.deep.as_ref().is_some_and(Deep::is_frozen) { table } else { 0 };
+        Params {
+            trained,
+            total: trained + frozen,
+            backbone: frozen,
+            shared_backbone: true,
+            groups: BTreeMap::from([(NO_BERT.to_owned(), trained)]),
+        }
+    }
+
+    /// The same without gradients.
+    pub fn valid(self) -> Self {
+        Self { deep: self.deep.map(|deep| deep.valid()), wide: self.wide.map(|wide| wide.valid()) }
+    }
+
+    /// What it says of texts; `None` if an output is no number.
+    pub fn predict(&self, texts: &[Text], device: &Device) -> Result<Option<Vec<Prediction>>> {
+        let mut predictions = Vec::new();
+        for part in texts.chunks(SCORED) {
+            let batch = Batch::new(&part.iter().collect::<Vec<_>>(), device);
+            let outputs = self.forward(&batch, None)?;
+            let [_, classes] = outputs.dims();
+            let values: Vec<f32> = outputs.into_data().iter::<f32>().collect();
+            if !values.iter().all(|value| value.is_finite()) {
+                return Ok(None);
+            }
+            predictions
+                .extend(values.chunks(classes).map(|row| Prediction::from_outputs(TaskKind::Classification, row)));
+        }
+        Ok(Some(predictions))
+    }
+}
 
 /// A linear layer.
 #[derive(Module, Debug)]

@@ -9,24 +9,18 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use adapter_core::{DropoutKey, Kind, TensorInfo, tensors};
-use analysis::{Evaluation, Examples, Kept, Measured, MethodRecord, Params, RunRecord, SCHEMA, Scored, Status, folder};
+use analysis::{Evaluation, Examples, Kept, Measured, MethodRecord, RunRecord, SCHEMA, Scored, Status, folder};
 use anyhow::{Context, Result, bail, ensure};
 use bert_backbone::Backbone;
-use burn::{
-    module::Module,
-    tensor::{Device, Tensor},
-};
-use tasks::{
-    Dataset, Example, Prediction, Scores, Target, TaskData, TaskKind, loss,
-    shuffle::{Purpose, permutation},
-};
+use burn::tensor::Device;
+use tasks::{Dataset, Example, Prediction, Scores, Target, TaskData, TaskKind};
 
 use super::{
     TrialSpeed, WordVectors, embedding_file,
-    features::{Batch, Embedding, Features, Text, all_words},
-    network::{Deep, Wide},
+    features::{Embedding, Features, all_words},
+    network::Classifier,
     space::{NO_BERT, TrialConfig},
+    training::{BATCH, fit},
 };
 use crate::{
     device::{CpuClock, Precision, guard_on, memory, vector_bits},
@@ -34,15 +28,11 @@ use crate::{
     run::{
         BURN_VERSION, FileOptions, NUMERICS, RunContext, RunStore, StoredRun, Trackers, limited, lost_is_busy, run_id,
     },
-    train::{ModuleOptimizer, Optimizer, RunError, Silent, StepGradients, Stop, Update, Watch},
+    train::{RunError, Silent, Stop, Watch},
 };
 
-/// Examples of a step.
-const BATCH: usize = 128;
 /// Raised whenever a change alters what a trial computes.
 const VERSION: u32 = 2;
-/// Points of a loss curve.
-const CURVE: usize = 50;
 /// Steps that are timed, after a first one that is not.
 const TIMED: usize = 3;
 
@@ -71,27 +61,6 @@ struct LoadedTask {
     dataset: Dataset,
     fingerprint: String,
     vectors: RefCell<BTreeMap<String, Rc<WordVectors>>>,
-}
-
-/// Adagrad with a penalty on large weights.
-#[derive(Clone, Copy, Debug)]
-struct Adagrad {
-    l2: f64,
-}
-
-impl Optimizer for Adagrad {
-    fn memory(&self) -> &'static [&'static str] {
-        &["squares"]
-    }
-
-    fn update(&self, update: Update<'_>) -> Tensor<1> {
-        let Update { value, gradient, memory, rate, decays, .. } = update;
-        let gradient = if decays && self.l2 > 0.0 { gradient + value.clone() * self.l2 } else { gradient };
-        let [squares] = memory else { unreachable!("Adagrad remembers one tensor") };
-        *squares = squares.clone() + gradient.clone() * gradient.clone();
-        // TensorFlow's first value of the sum.
-        value - gradient * rate / (squares.clone() + 0.1).sqrt()
-    }
 }
 
 impl<'a> TrialRunner<'a> {
@@ -231,7 +200,7 @@ impl<'a> TrialRunner<'a> {
             let started = Instant::now();
             let Ready { features, classes, model, .. } = self.prepare(&little, &task)?;
             let prepared = started.elapsed().as_secs_f64();
-            let fitted = self.fit(model, &little, &features.parts[0], &classes)?;
+            let fitted = fit(model, &little, &features.parts[0], &classes, &self.device, |step| self.may_go_on(step))?;
             let [_, validation, test] = &features.parts;
             let some = &validation[..validation.len().min(2 * BATCH)];
             let started = Instant::now();
@@ -320,7 +289,7 @@ impl<'a> TrialRunner<'a> {
         let embedding = embedding.or_else(|| backbone.as_deref().map(Embedding::Pieces));
         let features = Features::new(config, embedding, [&train, &validation, test])?;
         let classes: Vec<usize> = train.iter().map(class).collect::<Result<_>>()?;
-        let model = Model::new(config, &features, dataset.labels.len(), &self.device.clone().autodiff())?;
+        let model = Classifier::new(config, &features, dataset.labels.len(), &self.device.clone().autodiff())?;
         Ok(Ready { validation, test, features, classes, model })
     }
 
@@ -331,7 +300,7 @@ impl<'a> TrialRunner<'a> {
         let (dataset, outputs) = (&task.dataset, task.dataset.labels.len());
         let metric = self.metric(dataset)?;
         let params = model.params(&features);
-        let fitted = self.fit(model, config, &features.parts[0], &classes)?;
+        let fitted = fit(model, config, &features.parts[0], &classes, &self.device, |step| self.may_go_on(step))?;
         let training_seconds = started.elapsed().as_secs_f64();
 
         let judge = |predictions: &[Prediction], examples: &[Example]| {
@@ -400,69 +369,20 @@ impl<'a> TrialRunner<'a> {
         })
     }
 
+    /// Whether nobody asked it to stop.
+    fn may_go_on(&self, step: usize) -> Result<(), RunError> {
+        match self.stop.requested() {
+            true => Err(RunError::Interrupted { step, kept: self.store.is_some() }),
+            false => Ok(()),
+        }
+    }
+
     /// The metric that trials are chosen by: the task's own.
     fn metric(&self, dataset: &Dataset) -> Result<String> {
         let known = self.lab.tasks.find(&dataset.task);
         let name = known.map_or_else(|_| dataset.kind.metric().to_owned(), |task| task.metric.clone());
         self.lab.metrics.find_for(&name, dataset.kind, dataset.labels.len())?;
         Ok(name)
-    }
-
-    /// The training loop. Order, initial values and dropout are functions of the seed and the step.
-    fn fit(
-        &self,
-        mut model: Model,
-        config: &TrialConfig,
-        texts: &[Text],
-        classes: &[usize],
-    ) -> Result<Fitted, RunError> {
-        let device = self.device.clone().autodiff();
-        let (deep_rule, wide_rule) = (Adagrad { l2: config.get("l2")? }, Adagrad { l2: config.get("wide_l2")? });
-        let mut deep_optimizer = ModuleOptimizer::new(&deep_rule, 0.0);
-        let mut wide_optimizer = ModuleOptimizer::new(&wide_rule, 0.0);
-        let (deep_rate, wide_rate): (f64, f64) = (config.get("lr")?, config.get("wide_lr")?);
-        let (steps, mut order) = (config.samples.div_ceil(BATCH), Order::new(texts.len(), config.seed));
-        let curve_every = steps.div_ceil(CURVE);
-        let (mut loss_sum, mut curve_sum, mut loss_curve, mut words) = (0.0, 0.0, Vec::new(), 0);
-        let mut after_first = Instant::now();
-        for step in 0..steps {
-            if self.stop.requested() {
-                return Err(RunError::Interrupted { step, kept: self.store.is_some() });
-            }
-            let chosen: Vec<usize> = (step * BATCH..(step + 1) * BATCH).map(|place| order.example(place)).collect();
-            let batch: Vec<&Text> = chosen.iter().map(|&example| &texts[example]).collect();
-            words += batch.iter().map(|text| text.words.len()).sum::<usize>();
-            let right: Vec<usize> = chosen.iter().map(|&example| classes[example]).collect();
-            let batch = Batch::new(&batch, &device);
-            let key = DropoutKey { seed: config.seed, step: step as u64 };
-            let loss = loss::cross_entropy(model.forward(&batch, Some(key))?, &right);
-            let value = f64::from(loss.clone().into_scalar::<f32>());
-            if !value.is_finite() {
-                let (mean_loss, step_seconds) = (value, after_first.elapsed().as_secs_f64() / step.max(1) as f64);
-                return Ok(Fitted { model, steps: step, diverged: true, mean_loss, loss_curve, words, step_seconds });
-            }
-            (loss_sum, curve_sum) = (loss_sum + value, curve_sum + value);
-            if (step + 1).is_multiple_of(curve_every) {
-                loss_curve.push((step + 1, curve_sum / curve_every as f64));
-                curve_sum = 0.0;
-            }
-            // Of the sum over the batch: with the mean, Adagrad's sums would stay below their first value.
-            let gradients = (loss * BATCH as f64).backward();
-            model.deep = model.deep.map(|deep| {
-                let gradients = StepGradients::of(&deep, &gradients);
-                deep_optimizer.update(deep, &gradients, deep_rate)
-            });
-            model.wide = model.wide.map(|wide| {
-                let gradients = StepGradients::of(&wide, &gradients);
-                wide_optimizer.update(wide, &gradients, wide_rate)
-            });
-            if step == 0 {
-                after_first = Instant::now();
-            }
-        }
-        let step_seconds = after_first.elapsed().as_secs_f64() / (steps.max(2) - 1) as f64;
-        let mean_loss = loss_sum / steps as f64;
-        Ok(Fitted { model, steps, diverged: false, mean_loss, loss_curve, words, step_seconds })
     }
 }
 
@@ -473,105 +393,7 @@ struct Ready<'t> {
     features: Features,
     /// Of the training texts.
     classes: Vec<usize>,
-    model: Model,
-}
-
-/// A trial after its training.
-struct Fitted {
-    model: Model,
-    steps: usize,
-    diverged: bool,
-    mean_loss: f64,
-    loss_curve: Vec<(usize, f64)>,
-    words: usize,
-    /// Seconds of a step, but for the first: it also pays for what is made once.
-    step_seconds: f64,
-}
-
-/// The order of training examples, epoch after epoch.
-struct Order {
-    seed: u64,
-    epoch: u64,
-    order: Vec<usize>,
-}
-
-impl Order {
-    fn new(examples: usize, seed: u64) -> Self {
-        Self { seed, epoch: 0, order: permutation(examples, seed, Purpose::Epoch(0)) }
-    }
-
-    /// The example at a place of all epochs together.
-    fn example(&mut self, place: usize) -> usize {
-        let (examples, epoch) = (self.order.len(), (place / self.order.len()) as u64);
-        if epoch != self.epoch {
-            *self = Self { epoch, order: permutation(examples, self.seed, Purpose::Epoch(epoch)), ..*self };
-        }
-        self.order[place % examples]
-    }
-}
-
-/// What a trial trains.
-struct Model {
-    deep: Option<Deep>,
-    wide: Option<Wide>,
-}
-
-impl Model {
-    fn new(config: &TrialConfig, features: &Features, classes: usize, device: &Device) -> Result<Self> {
-        let towers: String = config.get("towers")?;
-        let deep = features.table.as_ref().map(|table| Deep::new(config, table, classes, device));
-        Ok(Self {
-            deep: deep.transpose()?,
-            wide: (towers != "deep").then(|| Wide::new(features.grams, classes, device)),
-        })
-    }
-
-    fn forward(&self, batch: &Batch, dropout: Option<DropoutKey>) -> Result<Tensor<2>> {
-        let deep = self.deep.as_ref().map(|deep| deep.forward(batch, dropout)).transpose()?;
-        match (deep, self.wide.as_ref().map(|wide| wide.forward(batch))) {
-            (Some(deep), Some(wide)) => Ok(deep + wide),
-            (Some(one), None) | (None, Some(one)) => Ok(one),
-            (None, None) => bail!("a trial without a network"),
-        }
-    }
-
-    fn params(&self, features: &Features) -> Params {
-        // Running statistics are no parameters.
-        let trained = |info: &&TensorInfo| Kind::of(info) != Kind::Statistic;
-        let elements = |all: Vec<TensorInfo>| all.iter().filter(trained).map(TensorInfo::elements).sum::<usize>();
-        let deep = self.deep.as_ref().map_or(0, |deep| elements(tensors(deep)));
-        let trained = deep + self.wide.as_ref().map_or(0, |wide| elements(tensors(wide)));
-        let table = features.table.as_ref().map_or(0, |(values, _)| values.len());
-        let frozen = if self.deep.as_ref().is_some_and(Deep::is_frozen) { table } else { 0 };
-        Params {
-            trained,
-            total: trained + frozen,
-            backbone: frozen,
-            shared_backbone: true,
-            groups: BTreeMap::from([(NO_BERT.to_owned(), trained)]),
-        }
-    }
-
-    fn valid(self) -> Self {
-        Self { deep: self.deep.map(|deep| deep.valid()), wide: self.wide.map(|wide| wide.valid()) }
-    }
-
-    /// What it says of texts; `None` if an output is no number.
-    fn predict(&self, texts: &[Text], device: &Device) -> Result<Option<Vec<Prediction>>> {
-        let mut predictions = Vec::new();
-        for part in texts.chunks(2 * BATCH) {
-            let batch = Batch::new(&part.iter().collect::<Vec<_>>(), device);
-            let outputs = self.forward(&batch, None)?;
-            let [_, classes] = outputs.dims();
-            let values: Vec<f32> = outputs.into_data().iter::<f32>().collect();
-            if !values.iter().all(|value| value.is_finite()) {
-                return Ok(None);
-            }
-            predictions
-                .extend(values.chunks(classes).map(|row| Prediction::from_outputs(TaskKind::Classification, row)));
-        }
-        Ok(Some(predictions))
-    }
+    model: Classifier,
 }
 
 /// The most frequent class; of equally frequent ones the lowest.

@@ -14,7 +14,7 @@ use crate::{
         ctrl_c::request_stop,
         experiment_args::ExecutorArgs,
         output::{print, table},
-        progress::SweepProgress,
+        sweep_progress::SweepProgress,
     },
     lab::Keys,
     run::{Layers, file_options},

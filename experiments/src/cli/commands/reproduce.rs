@@ -19,7 +19,7 @@ use crate::{
         log,
         made::made,
         output::print,
-        progress::SweepProgress,
+        sweep_progress::SweepProgress,
     },
     lab::{Keys, Lab},
     sweep::{Plan, Sweep, duration},

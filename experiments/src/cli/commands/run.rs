@@ -16,7 +16,7 @@ use crate::{
         experiment_args::{Estimated, ExperimentArgs},
         log,
         output::{grouped, print, table},
-        progress::SweepProgress,
+        sweep_progress::SweepProgress,
     },
     lab::Lab,
     run::{RunConfig, RunContext, kept_evaluation},

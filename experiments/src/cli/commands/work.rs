@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::{
-    cli::{Session, ctrl_c, log, progress::WorkerLog, settle},
+    cli::{Session, ctrl_c, log, settle, sweep_progress::WorkerLog},
     run::cluster_job,
     sweep::{LEFT_EARLY, Left, Worker, submit_again},
 };

@@ -19,7 +19,7 @@ use crate::{
         ctrl_c::request_stop,
         log::{self, Level},
         output::print,
-        progress::SweepProgress,
+        sweep_progress::SweepProgress,
     },
     run::RunStore,
     sweep::{Heard, HeardRun, Queue},
