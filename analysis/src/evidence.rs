@@ -93,7 +93,7 @@ pub struct Effect {
     pub unit: &'static str,
     /// Its interval.
     pub interval: Interval,
-    /// What it is held against.
+    /// The threshold it is compared with.
     pub threshold: f64,
     /// On which side of that the paper's effect lies.
     pub side: Side,
@@ -128,34 +128,41 @@ impl Effect {
             return format!("{what}: {value} (threshold: {side} {threshold})");
         }
         format!(
-            "{what}: {} {unit} [{}, {}], threshold: {side} {threshold}",
+            "{what}: {} {unit} [{}, {}] ({}), threshold: {side} {threshold}",
             signed(*value),
             signed(*low),
-            signed(*high)
+            signed(*high),
+            self.interval_of()
         )
     }
 
     /// Effect, interval and threshold in one sentence.
     pub fn in_words(&self) -> String {
-        let Self { what, value, unit, interval, threshold, tasks, seeds, .. } = self;
+        let Self { what, value, unit, interval, threshold, .. } = self;
         let side = self.side.in_words();
         if interval.method == IntervalMethod::Exact {
             return format!("{what}: {value}; threshold: {side} {threshold}.");
         }
-        let method = match interval.method {
-            IntervalMethod::Tasks => "t over tasks",
-            IntervalMethod::T | IntervalMethod::Exact => "t over seeds",
-        };
-        let of = if *tasks == 1 { String::new() } else { format!("{tasks} tasks, ") };
         format!(
-            "{what}: {} {unit}, 95 % interval {} to {} ({method}: {of}{seeds} seeds); threshold: {side} {threshold}.",
+            "{what}: {} {unit}, 95 % interval {} to {} ({}); threshold: {side} {threshold}.",
             signed(*value),
             signed(interval.low),
-            signed(interval.high)
+            signed(interval.high),
+            self.interval_of()
         )
     }
 
-    /// The mean over tasks of the mean over seeds, held against a threshold; `None` if there is nothing, or a task has
+    /// What its interval is an interval of.
+    fn interval_of(&self) -> String {
+        let method = match self.interval.method {
+            IntervalMethod::Tasks => "t over tasks",
+            IntervalMethod::T | IntervalMethod::Exact => "t over seeds",
+        };
+        let of = if self.tasks == 1 { String::new() } else { format!("{} tasks, ", self.tasks) };
+        format!("{method}: {of}{} seeds", self.seeds)
+    }
+
+    /// The mean over tasks of the mean over seeds, compared with a threshold; `None` if there is nothing, or a task has
     /// less than two values.
     pub(crate) fn of(what: impl Into<String>, threshold: &Threshold, values: &[Vec<f64>]) -> Option<Self> {
         let (value, interval) = estimate(values)?;

@@ -2,12 +2,13 @@
 
 use crate::{
     Examples, ExperimentRecord, Store,
+    axis::exact,
     chart::{Figure, Panel},
     figures,
     names::task_name,
     own, paper,
     select::grouped as grouped_runs,
-    setup::{Run, configuration},
+    setup::{ANSWER_F1, Run, configuration},
     table::{Table, grouped},
     tables::{self, search},
 };
@@ -67,7 +68,12 @@ fn examples(runs: &[&Run]) -> Option<String> {
     for run in runs.iter().filter(|run| run.examples != Examples::default()) {
         let Examples { train, validation, test } = run.examples;
         let parts = [train, validation, test].into_iter().take(if test > 0 { 3 } else { 2 });
-        let said = parts.map(|number| grouped(number as f64)).collect::<Vec<_>>().join(" / ");
+        let mut parts: Vec<String> = parts.map(|number| grouped(number as f64)).collect();
+        // Questions are cut into windows for training.
+        if run.metric() == Some(ANSWER_F1) {
+            parts[0] += " windows";
+        }
+        let said = parts.join(" / ");
         let tasks = match sizes.iter_mut().find(|(known, _)| *known == said) {
             Some((_, tasks)) => tasks,
             None => &mut sizes.push_mut((said, Vec::new())).1,
@@ -108,6 +114,30 @@ fn made_by(record: &ExperimentRecord) -> Option<String> {
         "Backbone: {}. Made by `{command}`; with a GPU, `{command} --backbone bert-base-uncased` does the same on BERT-base",
         backbones.join(" and ")
     ))
+}
+
+/// With which learning rates and for how many epochs each method was trained.
+fn settings(runs: &[&Run]) -> Option<String> {
+    let mut methods: Vec<(&str, &str)> = Vec::new();
+    for method in runs.iter().map(|run| run.method()).filter(|method| method.name != paper::NO_BERT) {
+        if !methods.iter().any(|(known, _)| *known == method.name) {
+            // Without what it is swept by: `adapters (by size)`.
+            let called = method.family.split(" (").next().unwrap_or_default();
+            methods.push((&method.name, called));
+        }
+    }
+    let of_method = |(name, called): &(&str, &str)| {
+        let range = |key: &str| {
+            let own = runs.iter().filter(|run| run.method().name == *name);
+            let values: Vec<f64> = own.filter_map(|run| run.number(key)).collect();
+            let (low, high) = (values.iter().copied().reduce(f64::min)?, values.iter().copied().reduce(f64::max)?);
+            Some((high, if low < high { format!("{} to {}", exact(low), exact(high)) } else { exact(low) }))
+        };
+        let ((_, rate), (most, epochs)) = (range("lr")?, range("epochs")?);
+        Some(format!("{called} {rate}, {epochs} epoch{}", if most == 1.0 { "" } else { "s" }))
+    };
+    let said: Vec<String> = methods.iter().filter_map(of_method).collect();
+    (!said.is_empty()).then(|| format!("Learning rate and epochs: {}", said.join("; ")))
 }
 
 /// How many seeds each configuration has.
@@ -300,7 +330,8 @@ impl Exhibit {
             let changed = overridden.clone().map(|how| format!("Run {how}"));
             let theirs = paper::says(&self.name).filter(|_| self.preset).and_then(|said| said.beside(&runs));
             let seeds = seeds(&runs, &shown).filter(|_| shown.has_values(&record.kind));
-            let notes = [seeds, theirs, examples(&runs), diverged(&runs), changed, made_by(record)];
+            let settings = settings(&runs).filter(|_| shown.has_values(&record.kind));
+            let notes = [settings, seeds, theirs, examples(&runs), diverged(&runs), changed, made_by(record)];
             notes.iter().flatten().for_each(|note| shown.note(note));
             let unfinished = record.unfinished().map(|left| format!("unfinished: {left}"));
             overridden.iter().chain(&unfinished).for_each(|how| shown.call(how));
@@ -335,7 +366,7 @@ pub fn paper_exhibits() -> Vec<Exhibit> {
         Exhibit::table("table5", "Table 5", search::PRESET, search::table5),
         Exhibit::table("table6", "Table 6", search::PRESET, search::table6),
         Exhibit::table("table7", "Table 7", search::PRESET, search::table7),
-        Exhibit::table("sizes", "Sizes", "sizes", tables::sizes),
+        Exhibit::table("sizes", "Sizes", "sizes", tables::sizes).showing(tables::of_sizes),
         Exhibit::table("variants", "Variants", "variants", tables::variants),
         Exhibit::table("stream", "Stream", "stream", tables::stream),
         Exhibit::figure("methods-compared", "Methods compared", "methods", figures::beyond).optional(),

@@ -1,5 +1,5 @@
 //! Whether what the paper found shows in these runs. Every verdict is an effect with an interval, computed from the records and
-//! held against [`thresholds`](crate::thresholds()), whichever way it falls.
+//! compared with [`thresholds`](crate::thresholds()), whichever way it falls.
 
 mod methods;
 mod points;
@@ -15,14 +15,14 @@ use crate::{
     paper,
     setup::Run,
     table::{Cell, Table},
-    tables::search,
+    tables::{search, stream_called},
     thresholds::{self, Threshold},
 };
 use methods::{beats_search, below_adapters, close_to_full, fewer_parameters, question_answering};
 use settings::{initial_scale, learning_rates, no_variant_helps, size_matters_little};
 use spans::{Ablated, all_removed, higher_layers, of_spans, single_layers};
 
-/// A finding of the paper, held against the runs.
+/// A finding of the paper, checked against the runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// Its name.
@@ -37,6 +37,8 @@ pub struct Finding {
     pub verdict: Verdict,
     /// What it follows from: all of them must agree. Empty if there is nothing to compare.
     pub effects: Vec<Effect>,
+    /// Tasks that say nothing, and why.
+    pub left_out: Vec<String>,
     /// How much of its experiment is still to be done, if anything is: then nothing follows yet.
     pub unfinished: Option<String>,
     /// Where these runs disagree: the likely reason, if one is known.
@@ -46,9 +48,13 @@ pub struct Finding {
 impl Finding {
     /// Its effects in short, or why there are none.
     pub fn brief(&self) -> String {
-        let first = || self.shows.split(". ").next().unwrap_or_default().trim_end_matches('.').to_owned();
         if self.effects.is_empty() {
-            return first();
+            let first = || self.shows.split(". ").next().unwrap_or_default().trim_end_matches('.').to_owned();
+            return if self.left_out.is_empty() {
+                first()
+            } else {
+                format!("Nothing is left to compare: {}", self.left_out.join("; "))
+            };
         }
         self.effects.iter().map(Effect::brief).chain(self.unfinished.clone()).collect::<Vec<_>>().join(" · ")
     }
@@ -62,11 +68,16 @@ pub fn verdicts(findings: &[Finding]) -> Table {
             Cell::text(finding.verdict.in_words()),
             Cell::text(finding.shown_in.join(", ")),
             Cell::text(finding.brief()),
+            match finding.effects.is_empty() {
+                // Then it has been said why.
+                true => Cell::Empty,
+                false => Cell::text(finding.left_out.join("; ")),
+            },
         ]
     };
     Table {
-        title: "Findings of the paper, held against these runs".to_owned(),
-        head: ["finding", "verdict", "from", "effect, 95 % interval, threshold"].map(str::to_owned).into(),
+        title: "Findings of the paper, checked against these runs".to_owned(),
+        head: ["finding", "verdict", "from", "effect, 95 % interval, threshold", "left out"].map(str::to_owned).into(),
         rows: findings.iter().map(row).collect(),
         notes: Vec::new(),
     }
@@ -119,14 +130,14 @@ pub fn findings(store: &Store) -> Vec<Finding> {
         for (preset, overridden) in records.iter().filter_map(|record| Some((&record.name, record.overridden()?))) {
             shows += &format!(" This is {preset} {overridden}.");
         }
-        let Evidence { effects, likely, .. } = evidence;
+        let Evidence { effects, likely, left_out, .. } = evidence;
         let unfinished: Vec<String> =
             records.iter().filter_map(|record| Some(format!("{} has {}", record.name, record.unfinished()?))).collect();
         let unfinished = (!unfinished.is_empty()).then(|| unfinished.join("; "));
         shows.extend(unfinished.iter().flat_map(|unfinished| [" ", unfinished, "."]));
         let verdict = if unfinished.is_some() { Verdict::CannotSay } else { Verdict::of(&effects) };
         let likely = likely.filter(|_| verdict == Verdict::Disagrees);
-        Finding { name, shown_in, paper, shows, verdict, effects, unfinished, likely }
+        Finding { name, shown_in, paper, shows, verdict, effects, left_out, unfinished, likely }
     };
     let first = |presets: &[&'static str], judge: &dyn Fn(&[&Run]) -> Evidence| {
         let all: Vec<(Vec<&str>, Evidence)> = presets.iter().map(|preset| of(*preset, judge)).collect();
@@ -284,9 +295,10 @@ fn nothing_forgotten(store: &Store) -> Evidence {
         let (all, same) = (earlier().count(), earlier().filter(|recall| recall.identical).count());
         let losses: Vec<f64> = earlier().map(|recall| 100.0 * (recall.then - recall.now)).collect();
         let worst = losses.iter().copied().fold(0.0, f64::max);
-        evidence
-            .said
-            .push(format!("{}: {same} of {all} evaluations identical, largest loss {worst:.1} points", stream.tuning));
+        evidence.said.push(format!(
+            "{}: {same} of {all} evaluations identical, largest loss {worst:.1} points",
+            stream_called(&stream.tuning)
+        ));
         if stream.tuning == paper::ADAPTERS {
             changed.push(all - same);
         }

@@ -3,7 +3,7 @@
 //! `experiments` writes the records: a [`RunRecord`] of each run, an [`AblationRecord`] of its adapters' removal, a
 //! [`StreamRecord`] of several tasks one after the other, and an [`ExperimentRecord`] that says which of them belong
 //! together. [`write_report`] reads a folder of them, whose files [`folder`] names; a [`Store`] is such a folder, a
-//! [`Finding`] a verdict on one of the paper's findings: [`Effect`]s with their intervals, held against [`thresholds()`]. This
+//! [`Finding`] a verdict on one of the paper's findings: [`Effect`]s with their intervals, compared with [`thresholds()`]. This
 //! crate does not know Burn.
 //!
 //! A report shows [`Exhibit`]s: [`paper_exhibits`], and whatever figure or table one adds. An experiment that none of them

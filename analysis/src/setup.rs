@@ -75,6 +75,8 @@ fn pooled<T: Serialize>(pool: &mut Pool<T>, value: T) -> Arc<T> {
 
 /// The metric of a classification in most of the paper's figures.
 pub const ACCURACY: &str = "accuracy";
+/// The metric of questions.
+pub const ANSWER_F1: &str = "answer_f1";
 
 impl Run {
     /// What there is to ask of a record.

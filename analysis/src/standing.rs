@@ -14,7 +14,7 @@ pub enum Measure {
     Own,
     /// By accuracy where the task has it, as most of the paper's figures.
     Accuracy,
-    /// In the task's own metric, on test where every seed has a test score. The trivial answer is held against validation scores.
+    /// In the task's own metric, on test where every seed has a test score. The trivial answer is compared with validation scores.
     Reported,
 }
 

@@ -20,18 +20,17 @@ use crate::{
 
 pub(crate) use additional::table2;
 pub(crate) use glue::table1;
-pub(crate) use sizes::{sizes, sizes_by_task};
-pub(crate) use stream::{remembered, stream};
+pub(crate) use sizes::{of_sizes, sizes, sizes_by_task};
+pub(crate) use stream::{called as stream_called, remembered, stream};
 pub(crate) use variants::{Variant, compare_variants, variants};
 
 /// Which configuration each of some points stands for.
 pub(crate) fn selected<'p, 'a: 'p>(points: impl IntoIterator<Item = &'p Point<'a>>) -> &'static str {
     if points.into_iter().any(|point| point.configurations() > 1) {
         "One configuration (learning rate, epochs and all else but the seed) is chosen by its mean validation score over the \
-         seeds; its seeds are shown as mean ± standard error"
+         seeds"
     } else {
-        "Each was run with one configuration (learning rate, epochs and all else but the seed); its seeds are shown as mean ± \
-         standard error"
+        "Each was run with one configuration (learning rate, epochs and all else but the seed)"
     }
 }
 
@@ -69,9 +68,31 @@ pub(crate) fn weighable<'a>(runs: &[&'a Run], of_what: &str) -> (BTreeSet<&'a st
     (clear, note)
 }
 
+/// Names the methods that are not clearly better than the trivial answer, with their tasks: there is nothing to compare, and a
+/// mean hides it. Full fine-tuning is not among them: where it learnt nothing, the task is left out.
+pub(crate) fn floor_note(runs: &[&Run], tasks: &[&str], measure: Measure) -> Option<String> {
+    let names = Names::of(runs);
+    let mut floor: Vec<(String, Vec<String>)> = Vec::new();
+    for task in tasks {
+        for (method, point) in by_method(runs, task) {
+            if method.name == paper::FULL || standing(&point, measure) != Standing::Floor {
+                continue;
+            }
+            let label = names.label(method);
+            match floor.iter_mut().find(|(known, _)| *known == label) {
+                Some((_, tasks)) => tasks.push(task_name(task)),
+                None => floor.push((label, vec![task_name(task)])),
+            }
+        }
+    }
+    let said: Vec<String> = floor.iter().map(|(label, tasks)| format!("{label} ({})", tasks.join(", "))).collect();
+    (!said.is_empty()).then(|| format!("Not clearly better than the trivial answer: {}", said.join("; ")))
+}
+
 /// What a share is.
-const SHARE: &str = "Share: what a method gains over the trivial answer (most frequent class; the mean for a regression) as a \
-                     share of what full fine-tuning gains, mean over the tasks, which then weigh alike.";
+const SHARE: &str = "Share: what a method gains over the trivial answer (most frequent class; in F1 the better of both constant \
+                     answers; the mean for a regression) as a share of what full fine-tuning gains, mean over the tasks, which \
+                     then weigh alike.";
 
 /// What full fine-tuning does not train, if anything.
 fn left_out_note(runs: &[&Run]) -> Option<String> {

@@ -90,6 +90,11 @@ impl Plot {
 
     fn draw_labels(&self, svg: &mut Svg, at: &impl Fn(f64, f64) -> (f64, f64), within: Area) {
         let mut labels = Labels::new(within);
+        let Area(left, _, right, _) = within;
+        if let Some(level) = self.level {
+            let (_, line) = at(0.0, level);
+            labels.add_path(&[(left, line), (right, line)]);
+        }
         for series in &self.series {
             if series.look.joined {
                 labels.add_path(&series.dots.iter().map(|dot| at(dot.x, dot.y)).collect::<Vec<_>>());
@@ -99,6 +104,11 @@ impl Plot {
                 if let (Some((low, high)), false) = (dot.range, series.band) {
                     labels.add_path(&[at(dot.x, low), at(dot.x, high)]);
                 }
+            }
+            if series.band {
+                let [low, high] = series.edges(at);
+                labels.add_path(&low);
+                labels.add_path(&high);
             }
         }
         let font = Font { fill: FAINT, ..Font::plain(SMALL) };
@@ -110,12 +120,19 @@ impl Plot {
 }
 
 impl Series {
+    /// The lower and the upper edge of its ranges.
+    fn edges(&self, at: &impl Fn(f64, f64) -> (f64, f64)) -> [Vec<(f64, f64)>; 2] {
+        let edge = |end: fn((f64, f64)) -> f64| {
+            let ranged = self.dots.iter().filter_map(|dot| dot.range.map(|range| at(dot.x, end(range))));
+            ranged.collect::<Vec<_>>()
+        };
+        [edge(|(low, _)| low), edge(|(_, high)| high)]
+    }
+
     fn draw_band(&self, svg: &mut Svg, at: &impl Fn(f64, f64) -> (f64, f64)) {
         if self.band {
             let colour = self.look.colour;
-            let ranged = || self.dots.iter().filter_map(|dot| dot.range.map(|range| (dot.x, range)));
-            let low: Vec<_> = ranged().map(|(x, (low, _))| at(x, low)).collect();
-            let high: Vec<_> = ranged().map(|(x, (_, high))| at(x, high)).collect();
+            let [low, high] = self.edges(at);
             let around: Vec<_> = high.iter().chain(low.iter().rev()).copied().collect();
             svg.area(&around, colour);
             svg.path(&low, colour, 0.8, "");

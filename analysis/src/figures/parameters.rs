@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{family_looks, methods, metric_of, shown_metric_of, size};
 use crate::{
     Store,
-    axis::{AxisSpec, Format, count},
+    axis::{AxisSpec, Format, count, metric_name},
     chart::{Dot, Figure, Key, Look, Panel, Plot, Series},
     names::task_title,
     paper,
@@ -26,11 +26,15 @@ pub(crate) fn fig5(store: &Store) -> Option<Figure> {
 
 fn figure(store: &Store, preset: &str, title: &str) -> Option<Figure> {
     let runs = store.preset_runs(preset);
-    let about = format!(
-        "Validation score against trained parameters: accuracy for a classification, the task's metric otherwise; bars show one \
-         standard error of the mean over seeds. {}",
-        selected_of(&runs)
-    );
+    let mut metrics: Vec<String> =
+        tasks(&runs).into_iter().map(|task| metric_name(&shown_metric_of(&runs, task))).collect();
+    metrics.dedup();
+    let score = match &metrics[..] {
+        [metric] => format!("Validation {metric} against trained parameters"),
+        _ => "Validation score against trained parameters: accuracy for a classification, the task's metric otherwise"
+            .to_owned(),
+    };
+    let about = format!("{score}; bars show one standard error of the mean over seeds. {}", selected_of(&runs));
     let mut figure = by_task(&runs, title, &about, Measure::Accuracy)?;
     // The paper's own points, where the network is the paper's.
     if runs.iter().all(|run| run.backbone.starts_with("bert-base")) {

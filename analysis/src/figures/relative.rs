@@ -17,7 +17,7 @@ use crate::{
     setup::{Names, Run, compare},
     standing::Measure,
     svg::INK,
-    tables::{selected_of, weighable},
+    tables::{floor_note, metric_note, selected_of, weighable},
 };
 
 /// A method over several tasks: scores minus those of full fine-tuning, in points.
@@ -99,6 +99,8 @@ fn figure(store: &Store, title: &str, first_only: bool) -> Option<Figure> {
     let groups = groups(&runs).map(|tasks| tasks.into_iter().filter(|task| clear.contains(task)).collect::<Vec<_>>());
     let names = Names::of(&runs);
     let looks = family_looks(&runs, &names);
+    let shown: Vec<&Run> = runs.iter().copied().filter(|run| clear.contains(run.task.as_str())).collect();
+    let floor = floor_note(&runs, &tasks(&shown), Measure::Own);
     let [validation, test] = groups;
     let (mut panels, mut keys): (Vec<Panel>, Vec<Key>) = (Vec::new(), Vec::new());
     for (tasks, is_test) in [(validation, false), (test, true)] {
@@ -125,12 +127,10 @@ fn figure(store: &Store, title: &str, first_only: bool) -> Option<Figure> {
         Look { colour: INK, marker: None, dash: "5 4", joined: true },
     ));
     keys.push(Key::Band("20th to 80th percentile of the tasks; line: the median".to_owned()));
-    let about = format!(
-        "Score minus that of full fine-tuning, against trained parameters per task; percentiles across tasks of the means over \
-         the seeds. {}{}",
-        selected_of(&runs),
-        left_out.map(|note| format!(". {note}")).unwrap_or_default()
-    );
+    let about = "Score minus that of full fine-tuning, in points, against trained parameters per task; percentiles across tasks of \
+                 the means over the seeds";
+    let notes = [Some(about.to_owned()), Some(selected_of(&runs).to_owned()), metric_note(&shown), floor, left_out];
+    let about = notes.iter().flatten().map(|note| note.trim_end_matches('.')).collect::<Vec<_>>().join(". ");
     Some(Figure { title: title.to_owned(), about, keys, panels })
 }
 
@@ -145,13 +145,14 @@ fn panel(
     for point in points {
         let [low, middle, high] = point.percentiles;
         let tip = format!(
-            "{}: median {}, 20th to 80th percentile {} to {}, {} trained, {} tasks",
+            "{}: median {}, 20th to 80th percentile {} to {}, {} trained, {} task{}",
             names.label(point.method),
             signed(middle),
             signed(low),
             signed(high),
             count(point.trained),
-            point.tasks
+            point.tasks,
+            if point.tasks == 1 { "" } else { "s" }
         );
         let dot = Dot::new(point.trained, middle, tip).labelled(size(point.method));
         let dot = Dot { range: Some((low, high)), ..dot };

@@ -140,7 +140,10 @@ pub(super) fn beats_search(runs: &[&Run], searched: &[&Run]) -> Evidence {
     if let (Some(full), Some(without)) = (mean(full_scores), mean(scores)) {
         let number = values.len();
         let over = if number == 1 { "On one task".to_owned() } else { format!("Over {number} tasks") };
-        evidence.said.push(format!("{over} full fine-tuning averages {full:.1}, the search {without:.1}"));
+        let trials = search::trials(searched);
+        evidence
+            .said
+            .push(format!("{over} full fine-tuning averages {full:.1}, the search, of {trials} a task, {without:.1}"));
     }
     evidence.effect("Gain over the search", &thresholds::NO_BERT, &values);
     evidence
@@ -179,7 +182,8 @@ pub(super) fn fewer_parameters(runs: &[&Run]) -> Evidence {
     let sizes = shared(paper::ADAPTERS).into_iter().filter_map(|size| Some((size, pairs(size)?)));
     let chosen = sizes.reduce(|best, next| if score(&next.1) > score(&best.1) { next } else { best });
     let Some((size, pairs)) = chosen else { return evidence };
-    let (mut values, mut own_scores, mut top_scores) = (Vec::new(), Vec::new(), Vec::new());
+    // Of validation and of test.
+    let (mut values, mut scores) = (Vec::new(), [Vec::new(), Vec::new()]);
     for (task, own, top) in &pairs {
         let tested = own.test().is_some() && top.test().is_some();
         let own_values = differences(own, top, if tested { Run::test } else { Run::validation });
@@ -188,16 +192,22 @@ pub(super) fn fewer_parameters(runs: &[&Run]) -> Evidence {
             continue;
         }
         let means = |point: &Point<'_>| if tested { point.reported().mean } else { point.validation().mean };
-        own_scores.push(means(own));
-        top_scores.push(means(top));
+        scores[usize::from(tested)].push((means(own), means(top)));
         values.push(own_values);
     }
-    if let (Some(own), Some(top), Some((_, first, other))) = (mean(own_scores), mean(top_scores), pairs.first()) {
+    let averages = scores.iter().zip(["validation", "test"]).filter_map(|(scores, set)| {
+        let of = |score: fn(&(f64, f64)) -> f64| mean(scores.iter().map(score));
+        let (own, top, number) = (of(|pair| pair.0)?, of(|pair| pair.1)?, scores.len());
+        Some(format!("{own:.1} and {top:.1} on {set} ({number} task{})", if number == 1 { "" } else { "s" }))
+    });
+    let averages: Vec<String> = averages.collect();
+    if let (false, Some((_, first, other))) = (averages.is_empty(), pairs.first()) {
         evidence.said.push(format!(
-            "Over {} tasks adapters of size {size} average {own:.1} with {} trained parameters, the top {k} layers {top:.1} with {}",
-            values.len(),
+            "Adapters of size {size} with {} trained parameters and the top {} with {} average {}",
             count(first.trained() as f64),
-            count(other.trained() as f64)
+            if k == 1.0 { "layer".to_owned() } else { format!("{k} layers") },
+            count(other.trained() as f64),
+            averages.join(", ")
         ));
     }
     evidence.effect("Adapters minus top layers", &thresholds::FEWER, &values);

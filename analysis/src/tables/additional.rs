@@ -104,7 +104,7 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
     };
     let mut notes = vec![
         format!(
-            "{scores}. {}. k and size are chosen by their mean validation scores. {SHARE} The paper's rows are BERT-Base on its \
+            "{scores}, mean ± standard error over the seeds. {}. k and size are chosen by their mean validation scores. {SHARE} The paper's rows are BERT-Base on its \
              own 17 tasks.",
             selected_of(&runs)
         ),
@@ -113,7 +113,11 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
         } else if no_bert.is_empty() {
             "No BERT: a gap; `run baseline` searches for the best classifier without BERT.".to_owned()
         } else {
-            "No BERT: the best classifier that the search without BERT found on validation (Tables 5 to 7).".to_owned()
+            format!(
+                "No BERT: the best classifier that the search without BERT found on validation, of {} for each task (Tables 5 to \
+                 7).",
+                search::trials(&searched)
+            )
         },
     ];
     notes.extend(marked);

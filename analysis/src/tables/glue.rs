@@ -147,7 +147,8 @@ pub(crate) fn table1(store: &Store) -> Option<Table> {
         columns.iter().filter(|column| compared.contains(&column.task) && column.extra.is_none()).collect();
 
     let mut head: Vec<String> = ["method", "total ×", "trained %", "mean"].map(str::to_owned).to_vec();
-    let some_only = !compared.is_empty() && compared.len() < shared.len();
+    // MNLI-mm is another column of a task that is compared.
+    let some_only = !compared.is_empty() && compared.len() < all.len();
     head.extend(some_only.then(|| format!("mean of the {} compared", compared.len())));
     head.push("share %".to_owned());
     head.extend(columns.iter().map(|column| task_name(column.name())));
@@ -160,7 +161,9 @@ pub(crate) fn table1(store: &Store) -> Option<Table> {
         line.extend([Cell::number(total(&own), 2), Cell::number(trained_percent(&trained), 2)]);
         line.push(Cell::number(row.mean(&all), 1));
         line.extend(some_only.then(|| Cell::number(row.mean(&weighed), 1)));
-        line.push(Cell::number(mean(shares.collect::<Vec<_>>()).filter(|_| !own.is_empty()), 0));
+        let share = mean(shares.collect::<Vec<_>>()).filter(|_| !own.is_empty());
+        // A share is one of a mean, and the best run is none.
+        line.push(if row.best_run { Cell::Empty } else { Cell::number(share, 0) });
         line.extend(columns.iter().map(|column| Cell::estimate(row.score(column))));
         lines.push(line);
     }
@@ -174,7 +177,7 @@ pub(crate) fn table1(store: &Store) -> Option<Table> {
     };
     let mut notes = vec![
         format!(
-            "Validation scores. {}. A size is chosen by its mean validation score, among those that train at most {} % of the \
+            "Validation scores, mean ± standard error over the seeds. {}. A size is chosen by its mean validation score, among those that train at most {} % of the \
              parameters. Best run: the best of all configurations, sizes and seeds, chosen on the scores that are shown, as in \
              the paper. For each task it is the best of {} of full fine-tuning and of {} of adapters: more runs have a better \
              best.",
@@ -213,7 +216,7 @@ pub(crate) fn table1(store: &Store) -> Option<Table> {
         }
         notes.push(
             "The paper's rows are BERT-Large on GLUE's test sets (their server keeps the labels), ours are validation scores: \
-             compare the rows of each with each other. The paper's mean is GLUE's own total."
+             compare the rows of each with each other. The paper's mean is GLUE's own total, and its total × counts MNLI twice."
                 .to_owned(),
         );
     }

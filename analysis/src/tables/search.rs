@@ -24,6 +24,26 @@ pub(crate) fn found<'a>(runs: &[&'a Run], task: &str) -> Option<Point<'a>> {
     best_point(own).cloned()
 }
 
+/// How many different trials a search drew for a task, whatever their samples and seeds.
+fn drawn(runs: &[&Run], task: &str) -> usize {
+    let chosen = |run: &&Run| {
+        let mut config = (*run.config).clone();
+        config.remove("samples");
+        Value::Object(config).to_string()
+    };
+    runs.iter().filter(|run| run.task == task).map(chosen).collect::<BTreeSet<String>>().len()
+}
+
+/// How many trials were drawn for each task, in words.
+pub(crate) fn trials(runs: &[&Run]) -> String {
+    let numbers: BTreeSet<usize> = tasks(runs).into_iter().map(|task| drawn(runs, task)).collect();
+    match (numbers.first(), numbers.last()) {
+        (Some(1), Some(1)) => "1 trial".to_owned(),
+        (Some(least), Some(most)) if least != most => format!("{least} to {most} trials"),
+        (_, most) => format!("{} trials", most.copied().unwrap_or_default()),
+    }
+}
+
 pub(crate) fn table5(store: &Store) -> Option<Table> {
     let record = store.preset(PRESET)?;
     let row = |dimension: &DimensionRecord| {
@@ -82,18 +102,12 @@ pub(crate) fn table7(store: &Store) -> Option<Table> {
     let rows = tasks(&runs).into_iter().filter_map(|task| {
         let own: Vec<&Run> = runs.iter().copied().filter(|run| run.task == task).collect();
         let scores: Vec<f64> = own.iter().filter_map(|run| Some(100.0 * run.validation()?)).collect();
-        let chosen = |run: &&Run| {
-            let mut config = (*run.config).clone();
-            config.remove("samples");
-            Value::Object(config).to_string()
-        };
-        let drawn: BTreeSet<String> = own.iter().map(chosen).collect();
         let seconds: f64 = own.iter().map(|run| run.measured.training_seconds).sum();
         let diverged = own.iter().filter(|run| run.is_diverged()).count();
         let best = found(&runs, task)?;
         Some(vec![
             Cell::text(task_name(task)),
-            Cell::Number(drawn.len() as f64, None, 0),
+            Cell::Number(drawn(&runs, task) as f64, None, 0),
             Cell::Number(own.len() as f64, None, 0),
             Cell::Number(diverged as f64, None, 0),
             Cell::Number(seconds / own.len() as f64, None, 1),

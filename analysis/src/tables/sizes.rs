@@ -1,6 +1,6 @@
 //! §3.6: adapters of several sizes.
 
-use super::selected;
+use super::{floor_note, selected};
 use crate::{
     Store,
     names::task_name,
@@ -29,13 +29,21 @@ pub(crate) fn sizes_by_task<'a>(runs: &[&'a Run]) -> (Vec<f64>, Vec<(&'a str, Ve
     (sizes, whole)
 }
 
+/// The runs that the table shows: those of classifications.
+pub(crate) fn of_sizes(runs: Vec<&Run>) -> Vec<&Run> {
+    runs.into_iter().filter(|run| run.accuracy().is_some()).collect()
+}
+
 pub(crate) fn sizes(store: &Store) -> Option<Table> {
     let runs = store.preset_runs("sizes");
     let (sizes, by_task) = sizes_by_task(&runs);
     let at_floor = |points: &[Point<'_>]| {
         best_point(points).is_some_and(|best| standing(best, Measure::Accuracy) == Standing::Floor)
     };
-    let floor: Vec<&str> = by_task.iter().filter(|(_, points)| at_floor(points)).map(|(task, _)| *task).collect();
+    // As in the verdict: where no size learnt anything, sizes cannot differ.
+    let (floor, learnt): (Vec<_>, Vec<_>) = by_task.into_iter().partition(|(_, points)| at_floor(points));
+    let all_floor = learnt.is_empty();
+    let by_task = if all_floor { &floor } else { &learnt };
     let rows = sizes.iter().enumerate().filter_map(|(at, &size)| {
         let accuracy = mean(by_task.iter().map(|(_, points)| points[at].shown().mean))?;
         let trained = mean(by_task.iter().map(|(_, points)| 100.0 * points[at].seeds[0].trained_share()))?;
@@ -48,18 +56,21 @@ pub(crate) fn sizes(store: &Store) -> Option<Table> {
         return None;
     }
     let head = ["adapter size", "trained %", "mean accuracy", "the paper's"].map(str::to_owned).to_vec();
+    let named =
+        |tasks: &[(&str, Vec<Point<'_>>)]| tasks.iter().map(|(task, _)| task_name(task)).collect::<Vec<_>>().join(", ");
+    let number = by_task.len();
     let mut notes = vec![format!(
-        "Validation accuracy, mean over the seeds, then over {} classification tasks: {}. {}. The paper's: BERT-Large on GLUE's \
-         eight.",
-        by_task.len(),
-        by_task.iter().map(|(task, _)| task_name(task)).collect::<Vec<_>>().join(", "),
+        "Validation accuracy, mean over the seeds, then over {number} classification task{}: {}. {}. The paper's: BERT-Large on \
+         GLUE's eight.",
+        if number == 1 { "" } else { "s" },
+        named(by_task),
         selected(by_task.iter().flat_map(|(_, points)| points))
     )];
     if !floor.is_empty() {
-        notes.push(format!(
-            "No size clearly beats the most frequent class on: {}.",
-            floor.iter().map(|task| task_name(task)).collect::<Vec<_>>().join(", ")
-        ));
+        let left_out = if all_floor { "" } else { "Left out: " };
+        notes.push(format!("{left_out}{} (no size clearly beats the most frequent class).", named(&floor)));
     }
+    let shown: Vec<&str> = by_task.iter().map(|(task, _)| *task).filter(|_| !all_floor).collect();
+    notes.extend(floor_note(&runs, &shown, Measure::Accuracy).map(|note| note + "."));
     Some(Table { title: "§3.6: validation accuracy by adapter size".to_owned(), head, rows, notes })
 }

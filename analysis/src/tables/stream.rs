@@ -4,12 +4,18 @@ use super::note_of_metrics;
 use crate::{
     Store, StreamRecord,
     names::task_name,
+    paper,
     table::{Cell, Table},
 };
 
 pub(crate) fn stream(store: &Store) -> Option<Table> {
     let streams = store.streams(store.preset("stream")?);
     remembered("Tasks one after the other: what is remembered", &streams)
+}
+
+/// What a stream's method is called.
+pub(crate) fn called(tuning: &str) -> &str {
+    if tuning == paper::FULL { "full fine-tuning, one network" } else { tuning }
 }
 
 /// A row for each stage of some streams.
@@ -30,7 +36,7 @@ pub(crate) fn remembered(title: &str, streams: &[&StreamRecord]) -> Option<Table
     for stream in streams {
         for stage in &stream.stages {
             let mut row = vec![
-                Cell::text(stream.tuning.clone()),
+                Cell::text(called(&stream.tuning)),
                 Cell::Number(stream.seed as f64, None, 0),
                 Cell::text(task_name(&stage.task)),
                 Cell::Number(stage.trained as f64, None, 0),
@@ -55,6 +61,13 @@ pub(crate) fn remembered(title: &str, streams: &[&StreamRecord]) -> Option<Table
     let recalls = || streams.iter().flat_map(|stream| &stream.stages).flat_map(|stage| &stage.recall);
     let metric = |task: &str| recalls().find(|recall| recall.task == task).map(|recall| recall.metric.as_str());
     let metrics = note_of_metrics(tasks.iter().filter_map(|task| Some((*task, metric(task)?))));
-    let notes = std::iter::once(note.to_owned()).chain(metrics).collect();
+    let full = streams.iter().any(|stream| stream.tuning == paper::FULL).then(|| {
+        format!(
+            "Full fine-tuning trains one network on: each task begins where the one before ended, and earlier tasks keep their heads. \
+             With a network for each task it would forget nothing either, and need {} backbones in all.",
+            tasks.len()
+        )
+    });
+    let notes = [Some(note.to_owned()), full, metrics].into_iter().flatten().collect();
     Some(Table { title: title.to_owned(), head, rows, notes })
 }

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::selected;
+use super::{floor_note, selected};
 use crate::{
     Store,
     axis::count,
     names::task_name,
     paper,
-    select::{Point, mean, tasks},
+    select::{Estimate, Point, mean, tasks},
     setup::{Run, said},
+    standing::Measure,
     table::{Cell, Table},
 };
 
@@ -22,8 +23,8 @@ pub(crate) struct Variant<'a> {
     /// Whether it is the paper's own.
     pub paper: bool,
     pub points: BTreeMap<&'a str, Point<'a>>,
-    /// In points, over the tasks that both have.
-    pub difference: Option<f64>,
+    /// In points, over the tasks that both have: its mean over the tasks for each seed that all of them share.
+    pub difference: Option<Estimate>,
 }
 
 /// The variants of an experiment, the paper's adapter first.
@@ -57,17 +58,33 @@ pub(crate) fn compare_variants<'a>(runs: &[&'a Run]) -> Vec<Variant<'a>> {
     };
     let all = kinds.iter().map(|kind| {
         let (own, paper) = (points(kind), points(&(kind.0, BTreeMap::new())));
-        let changes = own.iter().filter_map(|(task, p)| Some(p.shown().mean - paper.get(task)?.shown().mean));
+        let both = own.iter().filter_map(|(task, point)| Some((point, paper.get(task)?)));
         let size = kind.0.filter(|_| !one_size).map(|size| format!(", size {size}")).unwrap_or_default();
         Variant {
             name: variant_name(&kind.1) + &size,
             size: kind.0,
             paper: kind.1.is_empty(),
-            difference: mean(changes.collect::<Vec<_>>()),
+            difference: if kind.1.is_empty() { None } else { difference(&both.collect::<Vec<_>>()) },
             points: own,
         }
     });
     all.filter(|variant| !variant.points.is_empty()).collect()
+}
+
+/// The mean difference in points between the points of each pair, a pair for each task, with its error over the seeds that all share.
+fn difference(pairs: &[(&Point<'_>, &Point<'_>)]) -> Option<Estimate> {
+    let of_seed = |seed: u64| {
+        let of_task = |(own, paper): &(&Point<'_>, &Point<'_>)| {
+            let score = |point: &Point<'_>| {
+                let run = point.seeds.iter().find(|run| run.seed == seed)?;
+                Some(100.0 * Measure::Accuracy.score(run)?)
+            };
+            Some(score(own)? - score(paper)?)
+        };
+        mean(pairs.iter().map(of_task).collect::<Option<Vec<f64>>>()?)
+    };
+    let (first, _) = pairs.first()?;
+    Estimate::of(&first.seeds.iter().filter_map(|run| of_seed(run.seed)).collect::<Vec<_>>())
 }
 
 /// What differs from the paper's adapter, in the paper's order.
@@ -95,12 +112,14 @@ pub(crate) fn variants(store: &Store) -> Option<Table> {
         let trained = variant.points.values().next().map(|point| count(point.trained() as f64));
         let mut row = vec![Cell::text(variant.name.clone()), Cell::text(trained.unwrap_or_default())];
         row.extend(tasks.iter().map(|task| Cell::estimate(variant.points.get(task).map(Point::shown))));
-        row.push(Cell::number(variant.difference, 1));
+        row.push(if variant.paper { Cell::Empty } else { Cell::estimate(variant.difference) });
         row
     });
-    let notes = vec![format!(
-        "Accuracy on validation, where a task has it. {}. Difference: to the paper's adapter, mean over the tasks.",
+    let mut notes = vec![format!(
+        "Accuracy on validation, where a task has it: mean ± standard error over the seeds. {}. Difference: to the paper's adapter \
+         with the same seed, mean over the tasks.",
         selected(all.iter().flat_map(|variant| variant.points.values()))
     )];
+    notes.extend(floor_note(&runs, &tasks, Measure::Accuracy).map(|note| note + "."));
     Some(Table { title: "§3.6: variants of the adapter".to_owned(), head, rows: rows.collect(), notes })
 }

@@ -43,7 +43,7 @@ enum What {
     Methods,
     /// Experiments of the paper, for `run`
     Presets,
-    /// What each verdict of the report is held against, and why
+    /// The threshold of each verdict of the report, and why
     Thresholds,
     /// Backbones known by name
     Backbones,
