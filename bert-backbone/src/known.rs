@@ -117,7 +117,7 @@ pub fn known_backbones() -> Vec<KnownBackbone> {
             config: BertConfig::new(384, 6, 12),
             pooler: true,
             source: minilm_wheel(),
-            note: "all-MiniLM-L6-v2: its encoder was later tuned for sentence similarity",
+            note: "all-MiniLM-L6-v2: its encoder was later tuned for sentence similarity, on data that includes MultiNLI, Quora's questions and SQuAD 2.0",
         },
         KnownBackbone {
             name: "gte-small",

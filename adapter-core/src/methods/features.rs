@@ -29,7 +29,7 @@ pub enum Pool {
 impl Method for Features {
     type Insertion = NoInsertion;
     const NAME: &'static str = "features";
-    const ABOUT: &'static str = "a small network on what the frozen backbone says, computed once";
+    const ABOUT: &'static str = "a small network on the frozen backbone's output, computed once";
     const KEYS: &'static [Key] = &[Key::new(
         "pool",
         "NAME",

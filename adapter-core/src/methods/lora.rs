@@ -69,7 +69,7 @@ impl Method for Lora {
             "LIST",
             "Projections that are updated: query, key, value, attention-output, intermediate, output",
         ),
-        Key::new("lora_dropout", "P", "Dropout of what an update reads"),
+        Key::new("lora_dropout", "P", "Dropout on the input of each update"),
         Key::new("rslora", "BOOL", "Multiply an update by ALPHA / √R instead"),
         Also::LAYER_NORM,
         Also::TOP_LAYERS,

@@ -20,13 +20,14 @@ use crate::{
 /// Which runs an experiment has.
 #[derive(Args, Debug)]
 pub struct GridArgs {
-    /// Change a key of every run, above file and environment; several values, separated by commas, make a grid
+    /// Set a key of every run, whatever the file and the environment say; several values, separated by commas, make a grid
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// How much of each experiment: a quick look; half a day of two cores on real data, or more of it; the paper's own grid
+    /// quick: a small grid on part of the data; desk: real data on a small real BERT, most of a day on two cores; wide: desk with more
+    /// seeds, rates, sizes, layers and tasks; paper: the paper's grid
     #[arg(long, default_value_t = Scale::Quick, value_parser = named::<Scale>(&["quick", "desk", "wide", "paper"]))]
     pub scale: Scale,
-    /// Whose tasks: the paper's, those over the built-in language, or the latter with examples to choose settings by
+    /// paper: the paper's tasks; synthetic: those over the built-in language; tuning: the same with other validation examples
     /// [default: synthetic on `nano`, else paper]
     #[arg(long, value_parser = named::<Suite>(&["paper", "synthetic", "tuning"]))]
     pub suite: Option<Suite>,

@@ -18,13 +18,17 @@ use tasks::{Example, Prediction, TaskKind, TokenCache};
 
 use super::{
     Session,
-    args::{CacheArgs, ComputeArgs, DataArgs, merged_files},
+    args::{CacheArgs, ComputeArgs, DataArgs, DeviceArgs, merged_files},
     progress::Notes,
 };
 use crate::{
+    device::Precision,
     lab::{AnyModel, Inference},
     run::{FileOptions, Origin, RunContext, is_own_data},
 };
+
+/// Sequences of a batch, unless another number is asked for.
+const BATCH: usize = 64;
 
 /// Which task file, and how to run it.
 #[derive(Args, Clone, Debug)]
@@ -36,6 +40,21 @@ pub struct SavedArgs {
     pub how: UseArgs,
 }
 
+/// Which task file, where nothing is computed with it.
+#[derive(Args, Clone, Debug)]
+pub struct FileArgs {
+    /// The task file, as `train --save` writes it
+    #[arg(long, value_name = "FILE")]
+    pub adapter: PathBuf,
+    /// The backbone it was trained on: a known name or a folder [default: as the file remembers it]
+    #[arg(long, value_name = "NAME|FOLDER")]
+    backbone: Option<String>,
+    #[command(flatten)]
+    cache: CacheArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
+}
+
 /// How to run a task file.
 #[derive(Args, Clone, Debug)]
 pub struct UseArgs {
@@ -45,7 +64,7 @@ pub struct UseArgs {
     #[command(flatten)]
     pub cache: CacheArgs,
     /// Sequences of a batch
-    #[arg(long, default_value_t = 64, value_name = "N")]
+    #[arg(long, default_value_t = BATCH, value_name = "N")]
     pub batch_size: usize,
     /// Longest sequence in tokens [default: as in training]
     #[arg(long, value_name = "TOKENS")]
@@ -85,6 +104,16 @@ impl ScoredTaskArgs {
     pub fn check(&self, session: &Session<'_>) -> Result<()> {
         let known = self.task.as_deref().filter(|task| !is_own_data(task));
         known.map_or(Ok(()), |task| Ok(session.lab.tasks.find(task).map(drop)?))
+    }
+}
+
+impl FileArgs {
+    /// Loads the file onto its backbone: what does not fit is an error before anything is written.
+    pub fn load(&self, session: &Session<'_>) -> Result<Saved> {
+        let Self { adapter, backbone, cache, device } = self.clone();
+        let compute = ComputeArgs { device, dtype: Precision::F32 };
+        let how = UseArgs { backbone, cache, batch_size: BATCH, max_length: None, compute };
+        SavedArgs { adapter, how }.load(session)
     }
 }
 

@@ -19,7 +19,7 @@ pub const RUN_KEYS: &[Key] = &[
     Key::new(
         "profile",
         "NAME",
-        "Where settings come from that you do not give: paper, or adapter-bert (the authors' released code)",
+        "Defaults for what you do not set: paper, or adapter-bert (the authors' released code)",
     ),
     Key::new("lr", "RATE", "Highest learning rate"),
     Key::new("epochs", "N", "Passes over the training set"),
@@ -35,12 +35,12 @@ pub const RUN_KEYS: &[Key] = &[
         "Longest sequence in tokens [default: 128, for questions 384, or what the backbone takes]",
     ),
     Key::new("seed", "SEED", "Decides initial values, order and dropout"),
-    Key::new("limit", "N", "Keep so many training examples, the same for every seed; `none` keeps all"),
+    Key::new("limit", "N", "Use only N training examples, the same for every seed; `none` takes all"),
     Key::new("limit_seed", "SEED", "Decides which examples a limit keeps"),
     Key::new(
         "limit_validation",
         "N",
-        "Keep so many validation examples, for a quick look; scores are then marked. `none` keeps all",
+        "Use only N validation examples, for a quick look; scores are then marked. `none` takes all",
     ),
     Key::new(
         "head",

@@ -23,7 +23,7 @@ pub enum Scale {
     /// A small grid on part of the data, to see the shape of a result.
     #[default]
     Quick,
-    /// Real data on a small real BERT, with three seeds wherever a verdict rests on them: half a day on two cores.
+    /// Real data on a small real BERT, with three seeds wherever a verdict rests on them: most of a day on two cores.
     Desk,
     /// The runs of `Desk`, and more sizes, layers and tasks.
     Wide,

@@ -35,7 +35,8 @@ pub struct BaselineArgs {
     /// Trials that are drawn
     #[arg(long, default_value_t = 30, value_name = "N", allow_negative_numbers = true)]
     trials: usize,
-    /// Examples that a trial trains on: at first, and each time the best third goes on; `random` draws them from the space
+    /// Training examples that a trial sees, repeats counted: first all trials, then the best third, and so on; `random` draws the number
+    /// from the space, and no trial goes on
     #[arg(long, default_value = "100000,300000,1000000", value_delimiter = ',', value_name = "N,…|random")]
     samples: Vec<String>,
     /// Files of word vectors to choose from (GloVe's or fastText's text format), `glove-50d`, or none
@@ -44,7 +45,7 @@ pub struct BaselineArgs {
     /// The backbone whose own word pieces are an embedding to choose
     #[arg(long, value_name = "NAME|FOLDER")]
     backbone: Option<String>,
-    /// A choice that is not drawn, such as towers=wide
+    /// Fix a choice instead of drawing it, such as towers=wide
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Decides what is drawn

@@ -219,7 +219,7 @@ struct TextArgs {
     task: Option<String>,
     #[command(flatten)]
     data: DataArgs,
-    /// Instead of the backbone's weights random ones, in so many layers of width 256 with 4 heads
+    /// Use N random layers of width 256 with 4 heads instead of the backbone's weights
     #[arg(long, value_name = "N")]
     random_layers: Option<usize>,
 }
@@ -310,7 +310,7 @@ struct EpochArgs {
     /// Examples of a step
     #[arg(long, alias = "batch-size", default_value_t = 32)]
     batch: usize,
-    /// Keep what the frozen layers say: an epoch after the first with `cache_prefix`
+    /// Cache the frozen layers' output: an epoch after the first with `cache_prefix`
     #[arg(long)]
     cache_prefix: bool,
     #[command(flatten)]

@@ -31,7 +31,7 @@ enum ConfigCommand {
     Show(ShowArgs),
 }
 
-/// Print every key with its value and who says so: a flag, the environment, a file, a profile, or a default
+/// Print every key that has a value, and where it comes from: a flag, the environment, a file, a profile, or a default
 ///
 /// Without an experiment: the run that `train` would do with the same flags. With one: each of its series; a list is a grid.
 #[derive(Args, Debug)]

@@ -12,7 +12,7 @@ use crate::{
         Session,
         args::{BackboneArgs, DeviceArgs, check_writable, named},
         output::print,
-        saved::SavedArgs,
+        saved::FileArgs,
     },
     exchange::{ExportOptions, Format, ImportOptions, export, import, merge},
 };
@@ -24,7 +24,7 @@ use crate::{
 #[derive(Args, Debug)]
 pub struct ExportArgs {
     #[command(flatten)]
-    saved: SavedArgs,
+    saved: FileArgs,
     /// The library
     #[arg(long, value_parser = named::<Format>(&["adapterhub", "peft"]))]
     format: Format,
@@ -79,7 +79,7 @@ pub struct ImportArgs {
 #[derive(Args, Debug)]
 pub struct MergeArgs {
     #[command(flatten)]
-    saved: SavedArgs,
+    saved: FileArgs,
     /// The folder
     #[arg(long, value_name = "DIR")]
     out: PathBuf,

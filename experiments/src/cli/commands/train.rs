@@ -22,7 +22,7 @@ use crate::{
 /// Train one task and print the result; --json prints the whole record
 #[derive(Args, Debug)]
 pub struct TrainArgs {
-    /// Change a key; every flag of a key is one too
+    /// Set a key: `--set lr=1e-3` is the same as `--lr 1e-3`
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     #[command(flatten)]

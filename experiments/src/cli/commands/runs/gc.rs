@@ -20,7 +20,7 @@ use crate::{
 
 /// Remove what nobody needs any more: leftovers of killed processes, checkpoints of finished runs, work that is over
 ///
-/// Without --yes it only says what it would remove. Records and trained tensors always stay, and so does whatever a process has.
+/// Without --yes it only says what it would remove. Records, trained tensors and the files of running processes always stay.
 #[derive(Args, Debug)]
 pub struct GcArgs {
     /// Folder of the runs

@@ -21,7 +21,7 @@ pub struct ExportArgs {
     /// Folder of the runs
     #[arg(long, default_value = "runs", value_name = "DIR")]
     runs: PathBuf,
-    /// The file; its name ends in .jsonl.gz
+    /// The file: NAME.jsonl.gz, or any name with --csv
     #[arg(long, value_name = "FILE", required_unless_present = "csv")]
     out: Option<PathBuf>,
     /// Comma-separated values instead, on standard output if --out names no file
