@@ -154,12 +154,12 @@ impl Effect {
 
     /// What its interval is an interval of.
     fn interval_of(&self) -> String {
-        let method = match self.interval.method {
-            IntervalMethod::Tasks => "t over tasks",
-            IntervalMethod::T | IntervalMethod::Exact => "t over seeds",
-        };
-        let of = if self.tasks == 1 { String::new() } else { format!("{} tasks, ", self.tasks) };
-        format!("{method}: {of}{} seeds", self.seeds)
+        let Self { tasks, seeds, .. } = self;
+        match self.interval.method {
+            IntervalMethod::Tasks => format!("t over {tasks} tasks of {seeds} seeds"),
+            IntervalMethod::T | IntervalMethod::Exact if *tasks > 1 => format!("t over {seeds} seeds of {tasks} tasks"),
+            IntervalMethod::T | IntervalMethod::Exact => format!("t over {seeds} seeds"),
+        }
     }
 
     /// The mean over tasks of the mean over seeds, compared with a threshold; `None` if there is nothing, or a task has

@@ -54,7 +54,7 @@ fn verdicts_are_a_table_of_every_report() {
     write_report(&folder.path, &out, &paper_exhibits(), &Made::default()).unwrap();
     let table = fs::read_to_string(out.join("tables/findings.md")).unwrap();
     let row = "| Adapters come close to full fine-tuning | agrees | table1 | Loss against full fine-tuning: +0.2 points \\[−0.4, \
-               +0.8\\] (t over seeds: 2 tasks, 3 seeds), threshold: at most 1.8 |  |";
+               +0.8\\] (t over 3 seeds of 2 tasks), threshold: at most 1.8 |  |";
     assert!(table.contains(row), "{table}");
     assert_eq!(table.matches("| cannot say |").count(), findings(&Store::read(&folder.path).unwrap()).len() - 1);
 }
@@ -66,7 +66,7 @@ fn an_effect_has_its_interval_and_its_threshold_in_the_text() {
     assert!((effect.value - 0.2).abs() < 1e-9 && effect.interval.method == IntervalMethod::T, "{effect:?}");
     assert_eq!((effect.tasks, effect.seeds, effect.threshold), (2, 3, 1.8));
     for part in
-        ["+0.2 points", "95 % interval −0.4 to +0.8", "t over seeds: 2 tasks, 3 seeds", "at most 1.8", "79.8", "100 %"]
+        ["+0.2 points", "95 % interval −0.4 to +0.8", "t over 3 seeds of 2 tasks", "at most 1.8", "79.8", "100 %"]
     {
         assert!(found.shows.contains(part), "{part}: {}", found.shows);
     }
@@ -83,7 +83,7 @@ fn many_tasks_are_judged_by_how_they_differ_and_weigh_alike_in_shares() {
     let found = finding(&Folder::with("table1", seeded(specs)), "close to full");
     assert_eq!(found.effects[0].interval.method, IntervalMethod::Tasks);
     assert!(
-        found.shows.contains("t over tasks: 6 tasks") && found.shows.contains("50 % of what it gains"),
+        found.shows.contains("t over 6 tasks of 3 seeds") && found.shows.contains("50 % of what it gains"),
         "{}",
         found.shows
     );
