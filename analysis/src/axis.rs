@@ -209,6 +209,11 @@ pub fn count(value: f64) -> String {
     format!("{text}{unit}")
 }
 
+/// A number of things in words: "1 task", "3 tasks".
+pub fn counted(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
 /// A value of a configuration in full, to six digits.
 pub fn exact(value: f64) -> String {
     let value = rounded(value);

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{axis::signed, thresholds::Threshold};
+use crate::{axis::signed, select::Estimate, thresholds::Threshold};
 
 /// What runs say of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -207,8 +207,15 @@ fn estimate(values: &[Vec<f64>]) -> Option<(f64, Interval)> {
     Some((value, Interval { method: IntervalMethod::Tasks, ..interval }))
 }
 
-/// Student's t, the tasks being given: each has a variance of its own, and Welch and Satterthwaite's degrees of freedom.
+/// Student's t, the tasks being given.
 fn t_interval(value: f64, values: &[Vec<f64>]) -> Interval {
+    let (error, freedom) = error_of_seeds(values);
+    around(value, error, freedom)
+}
+
+/// What seeds make uncertain in a mean over tasks, the tasks being given: its standard error, to which each task adds a variance of
+/// its own, and Welch and Satterthwaite's degrees of freedom.
+fn error_of_seeds(values: &[Vec<f64>]) -> (f64, f64) {
     let of_task = |seeds: &Vec<f64>| {
         let n = seeds.len() as f64;
         (variance(seeds) / n / (values.len() as f64).powi(2), n - 1.0)
@@ -216,7 +223,14 @@ fn t_interval(value: f64, values: &[Vec<f64>]) -> Interval {
     let parts: Vec<(f64, f64)> = values.iter().map(of_task).collect();
     let square: f64 = parts.iter().map(|(part, _)| part).sum();
     let freedom = square.powi(2) / parts.iter().map(|(part, freedom)| part.powi(2) / freedom).sum::<f64>();
-    around(value, square.sqrt(), freedom)
+    (square.sqrt(), freedom)
+}
+
+/// The mean over tasks of the mean over seeds, with the standard error of the seeds; `None` of no tasks.
+pub(crate) fn over_tasks(values: &[Vec<f64>]) -> Option<Estimate> {
+    let n = values.iter().map(Vec::len).min().filter(|n| *n > 0)?;
+    let mean = average(values.iter().map(|seeds| average(seeds.iter().copied())));
+    Some(Estimate { mean, sem: (n > 1).then(|| error_of_seeds(values).0), n, diverged: 0 })
 }
 
 /// An interval around a mean by its standard error. Without any spread it is the mean alone.

@@ -50,11 +50,12 @@ impl Finding {
     pub fn brief(&self) -> String {
         if self.effects.is_empty() {
             let first = || self.shows.split(". ").next().unwrap_or_default().trim_end_matches('.').to_owned();
-            return if self.left_out.is_empty() {
+            let why = if self.left_out.is_empty() {
                 first()
             } else {
                 format!("Nothing is left to compare: {}", self.left_out.join("; "))
             };
+            return [why].into_iter().chain(self.unfinished.clone()).collect::<Vec<_>>().join(" · ");
         }
         self.effects.iter().map(Effect::brief).chain(self.unfinished.clone()).collect::<Vec<_>>().join(" · ")
     }

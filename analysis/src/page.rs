@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Evaluation, ExperimentRecord, RunRecord, Store,
-    axis::count,
+    axis::{count, counted},
     evidence::Verdict,
     exhibit::{Exhibit, Shown},
     findings::{Finding, headline},
@@ -249,18 +249,17 @@ impl Page<'_> {
         let memory = runs.iter().filter_map(|run| run.measured.peak_memory_bytes).max();
         let on = if backbones.is_empty() { String::new() } else { format!(" on {}", backbones.join(", ")) };
         let scale = if scales.is_empty() { String::new() } else { format!(", scale {scales}") };
-        let plural = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
         let first = format!(
             "{} of {}{on}{scale}: {} of computing.",
-            plural(runs.len(), "run"),
-            plural(tasks.len(), "task"),
+            counted(runs.len(), "run"),
+            counted(tasks.len(), "task"),
             duration(seconds.sum())
         );
         let mut second = vec![match (failed, diverged) {
             (0, 0) => "No run failed or diverged".to_owned(),
-            (failed, 0) => format!("{} failed", plural(failed, "run")),
+            (failed, 0) => format!("{} failed", counted(failed, "run")),
             (failed, diverged) => {
-                format!("{} failed, {diverged} diverged and count as the trivial answer", plural(failed, "run"))
+                format!("{} failed, {diverged} diverged and count as the trivial answer", counted(failed, "run"))
             }
         }];
         let device = distinct(&mut devices.into_iter());
@@ -369,7 +368,7 @@ impl Page<'_> {
             let (name, experiment) = (exhibit.name(), exhibit.experiment());
             if name == experiment { name.to_owned() } else { format!("{name} (of {experiment})") }
         };
-        let said = [("Not run", missing), ("Not enough runs", begun)].into_iter().filter(|(_, of)| !of.is_empty());
+        let said = [("Not run", missing), ("Nothing to draw", begun)].into_iter().filter(|(_, of)| !of.is_empty());
         let said = said.map(|(what, of)| format!("{what}: {}", of.iter().map(name).collect::<Vec<_>>().join(", ")));
         said.collect::<Vec<_>>().join(". ")
     }

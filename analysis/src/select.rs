@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 
 use crate::{
     MethodRecord,
+    axis::counted,
     setup::{Run, compare, configuration},
 };
 
@@ -54,7 +55,16 @@ impl Estimate {
 
 /// A number of seeds in words.
 pub fn seeds(n: usize) -> String {
-    if n == 1 { "1 seed".to_owned() } else { format!("{n} seeds") }
+    counted(n, "seed")
+}
+
+/// Differences in points of a hundred between two points, for each seed that both have.
+pub(crate) fn differences(a: &Point<'_>, b: &Point<'_>, score: impl Fn(&Run) -> Option<f64>) -> Vec<f64> {
+    let pair = |own: &&Run| {
+        let other = b.seeds.iter().find(|other| other.seed == own.seed)?;
+        Some(100.0 * (score(own)? - score(other)?))
+    };
+    a.seeds.iter().filter_map(pair).collect()
 }
 
 /// The mean; `None` of no values.

@@ -30,7 +30,7 @@ pub(crate) fn selected<'p, 'a: 'p>(points: impl IntoIterator<Item = &'p Point<'a
         "One configuration (learning rate, epochs and all else but the seed) is chosen by its mean validation score over the \
          seeds"
     } else {
-        "Each was run with one configuration (learning rate, epochs and all else but the seed)"
+        "Every score is of one configuration, whose runs differ only in the seed"
     }
 }
 
@@ -40,31 +40,26 @@ pub(crate) fn selected_of(runs: &[&Run]) -> &'static str {
     selected(points.iter().map(|(_, point)| point))
 }
 
-/// Tasks on which full fine-tuning is clear of the trivial answer and of everything right, and a note that says of what the
-/// others are left out.
+/// Tasks on which full fine-tuning is clear of the trivial answer and of everything right: elsewhere nothing was learnt, or methods
+/// cannot differ. And a note that says of what the others are left out.
 pub(crate) fn weighable<'a>(runs: &[&'a Run], of_what: &str) -> (BTreeSet<&'a str>, Option<String>) {
     let (mut clear, mut marked) = (BTreeSet::new(), Vec::new());
     for task in tasks(runs) {
         let points = by_method(runs, task);
         let full = points.iter().filter(|(method, _)| method.name == paper::FULL).map(|(_, point)| point);
-        let Some(full) = best_point(full) else { continue };
-        match standing(full, Measure::Own) {
-            Standing::Clear => {
+        let why = match best_point(full).map(|full| standing(full, Measure::Own)) {
+            Some(Standing::Clear) => {
                 clear.insert(task);
+                continue;
             }
-            Standing::Ceiling => marked.push(format!("{} (at the ceiling)", task_name(task))),
-            Standing::Floor => {
-                marked.push(format!("{} (full fine-tuning no better than the trivial answer)", task_name(task)))
-            }
-            Standing::Unknown => marked.push(format!("{} (trivial answer not recorded)", task_name(task))),
-        }
+            Some(Standing::Ceiling) => "full fine-tuning is at the ceiling",
+            Some(Standing::Floor) => "full fine-tuning is not clearly better than the trivial answer",
+            Some(Standing::Unknown) => "the trivial answer is not recorded",
+            None => "no full fine-tuning",
+        };
+        marked.push(format!("{} ({why})", task_name(task)));
     }
-    let note = (!marked.is_empty()).then(|| {
-        format!(
-            "Left out of {of_what}, because methods cannot differ there or nothing was learnt: {}.",
-            marked.join(", ")
-        )
-    });
+    let note = (!marked.is_empty()).then(|| format!("Left out of {of_what}: {}.", marked.join(", ")));
     (clear, note)
 }
 
@@ -72,17 +67,24 @@ pub(crate) fn weighable<'a>(runs: &[&'a Run], of_what: &str) -> (BTreeSet<&'a st
 /// mean hides it. Full fine-tuning is not among them: where it learnt nothing, the task is left out.
 pub(crate) fn floor_note(runs: &[&Run], tasks: &[&str], measure: Measure) -> Option<String> {
     let names = Names::of(runs);
-    let mut floor: Vec<(String, Vec<String>)> = Vec::new();
+    let mut points: Vec<(String, &str, Point<'_>)> = Vec::new();
     for task in tasks {
-        for (method, point) in by_method(runs, task) {
-            if method.name == paper::FULL || standing(&point, measure) != Standing::Floor {
-                continue;
-            }
-            let label = names.label(method);
-            match floor.iter_mut().find(|(known, _)| *known == label) {
-                Some((_, tasks)) => tasks.push(task_name(task)),
-                None => floor.push((label, vec![task_name(task)])),
-            }
+        let others = by_method(runs, task).into_iter().filter(|(method, _)| method.name != paper::FULL);
+        points.extend(others.map(|(method, point)| (names.label(method), *task, point)));
+    }
+    note_of_floor(points.iter().map(|(label, task, point)| (label.as_str(), *task, point)), measure)
+}
+
+/// The same of points, each with what it is called and its task.
+fn note_of_floor<'p, 'a: 'p>(
+    points: impl Iterator<Item = (&'p str, &'p str, &'p Point<'a>)>,
+    measure: Measure,
+) -> Option<String> {
+    let mut floor: Vec<(&str, Vec<String>)> = Vec::new();
+    for (label, task, _) in points.filter(|(.., point)| standing(point, measure) == Standing::Floor) {
+        match floor.iter_mut().find(|(known, _)| *known == label) {
+            Some((_, tasks)) => tasks.push(task_name(task)),
+            None => floor.push((label, vec![task_name(task)])),
         }
     }
     let said: Vec<String> = floor.iter().map(|(label, tasks)| format!("{label} ({})", tasks.join(", "))).collect();

@@ -120,6 +120,33 @@ fn fig_1_speaks_of_its_own_tasks_and_fig_3_shows_each_task_by_the_score_that_it_
     assert_eq!((of_method(": 50.0"), of_method(": 80.0")), (2, 1), "{marks:?}");
 }
 
+#[test]
+fn fig_1_takes_the_tasks_with_test_scores_where_validation_says_nothing() {
+    let of = |task, full: f64| {
+        [Spec::tuned(task, "full", full), Spec::adapters(task, 8, 0.8)].map(|spec| spec.trivial(0.6).seeds(0.001))
+    };
+    let mut folder = Folder::with("fig3", of("hard", 0.6).concat());
+    folder.add("fig3", of("tested", 0.9).concat().into_iter().map(|spec| spec.test(0.5)));
+    assert!(read(&folder, "fig1").1.contains(&"Test scores, tested".to_owned()));
+}
+
+#[test]
+fn a_panel_with_full_fine_tuning_alone_says_so() {
+    let mut folder = Folder::with("fig3", [Spec::tuned("a", "full", 0.8), Spec::adapters("a", 8, 0.7)]);
+    folder.add("fig3", [Spec::tuned("t", "full", 0.8).test(0.6)]);
+    let (_, texts) = read(&folder, "fig3");
+    assert!(texts.contains(&"No test scores but full fine-tuning's so far".to_owned()), "{texts:?}");
+}
+
+/// A panel is about one set: a task that lacks a test score is on validation as a whole.
+#[test]
+fn no_panel_mixes_test_scores_with_validation_scores() {
+    let specs = [Spec::tuned("a", "full", 0.8).test(0.5), Spec::adapters("a", 8, 0.7)];
+    let (marks, texts) = read(&Folder::with("fig3", specs), "fig3-tasks");
+    assert!(texts.contains(&"validation accuracy × 100".to_owned()), "{texts:?}");
+    assert!(marks.iter().any(|mark| mark.contains(": 80.0")), "{marks:?}");
+}
+
 /// A percentile across tasks hides a method that failed on one of them.
 #[test]
 fn figs_1_and_3_name_what_learnt_nothing_and_the_metrics() {
@@ -151,7 +178,7 @@ fn questions_are_scored_by_f1_and_trained_on_windows() {
 #[test]
 fn captions_speak_of_a_choice_only_where_there_was_one() {
     let mut folder = Folder::with("fig7", [2e-5, 1e-3].map(|rate| Spec::tuned("a", "full", 0.8).rate(rate)));
-    assert!(caption(&folder, "fig7").contains("Each was run with one configuration"));
+    assert!(caption(&folder, "fig7").contains("Every score is of one configuration, whose runs"));
     folder.add("fig7", [Spec::tuned("a", "full", 0.8).rate(1e-3).key("epochs", json!(20))]);
     assert!(caption(&folder, "fig7").contains("One configuration (learning rate"));
 }

@@ -66,7 +66,7 @@ fn every_figure_and_table_is_there_and_the_page_needs_no_network() {
     assert!(report.gaps.is_empty() && report.problems.is_empty(), "{:?} {:?}", report.gaps, report.problems);
     assert!(report.findings.iter().all(|finding| !finding.effects.is_empty()), "{:?}", report.findings);
     assert!(!page.contains("http://") && !page.contains("https://"));
-    assert!(page.contains("✓ agrees") && !page.contains("Not enough runs"));
+    assert!(page.contains("✓ agrees") && !page.contains("Nothing to draw"));
     let read = page.replace("&#39;", "'");
     assert!(read.contains("95 % interval") && thresholds().iter().all(|threshold| read.contains(threshold.reason)));
     let link = page.split("href=\"").find(|part| part.contains("/record.json\"")).unwrap().split('"').next().unwrap();
@@ -89,7 +89,7 @@ fn an_empty_folder_gives_a_page_that_says_what_to_do() {
 #[test]
 fn what_has_runs_but_not_enough_is_said_apart() {
     let folder = Folder::with("fig6-spans", [Spec::adapters("a", 64, 0.8)]);
-    assert!(check_files(&report(&folder)).contains(". Not enough runs: fig6-spans — "));
+    assert!(check_files(&report(&folder)).contains(". Nothing to draw: fig6-spans — "));
 }
 
 #[test]

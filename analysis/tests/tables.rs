@@ -215,7 +215,7 @@ fn tables_say_how_many_seeds_and_runs_and_whether_anything_was_chosen() {
     let mut folder = Folder::with("table1", one.concat());
     let text = markdown(&folder, "table1");
     for part in [
-        "Each was run with one configuration",
+        "Every score is of one configuration, whose runs differ only in the seed",
         "the best of 3 runs of full fine-tuning and of 6 runs of adapters",
         "3 seeds of each configuration.",
     ] {
@@ -224,6 +224,9 @@ fn tables_say_how_many_seeds_and_runs_and_whether_anything_was_chosen() {
     folder.add("table1", of(Spec::tuned("a", "full", 0.6).rate(1e-5)));
     let text = markdown(&folder, "table1");
     assert!(text.contains("One configuration") && text.contains("the best of 6 runs of full"), "{text}");
+    // Each row has its own tasks.
+    let apart = Folder::with("table1", [Spec::tuned("a", "full", 0.8), Spec::adapters("b", 8, 0.7)]);
+    assert!(markdown(&apart, "table1").contains("the best of 1 run of full fine-tuning and of 1 run of adapters"));
 }
 
 #[test]
@@ -269,14 +272,25 @@ fn tasks_at_floor_or_ceiling_are_marked_and_left_out_of_shares() {
     let rows = csv(&folder, "table1");
     assert_eq!(rows[0][3..6], ["mean", "mean of the 1 compared", "share %"]);
     assert_eq!(rows[2][3..6], ["76.6667", "70", "50"]);
-    assert_eq!(csv(&folder, "table2")[5][..2].join(","), "share %, validation,");
-    assert_eq!(csv(&folder, "table2")[5].iter().filter(|cell| *cell == "50").count(), 1);
+    let rows = csv(&folder, "table2");
+    let adapters = rows[0].iter().position(|head| head == "adapters").unwrap();
+    let summary: Vec<(&str, &str)> = rows[4..7].iter().map(|row| (row[0].as_str(), row[adapters].as_str())).collect();
+    let averages = [("average of 3 tasks", "76.6667"), ("average of the 1 compared", "70")];
+    assert_eq!(summary, [averages[0], averages[1], ("share %, validation", "50")]);
     for name in ["table1", "table2"] {
         let text = markdown(&folder, name);
-        for part in ["easy (at the ceiling)", "hard (full fine-tuning no better than the trivial answer)"] {
+        let floor = "hard (full fine-tuning is not clearly better than the trivial answer)";
+        for part in ["Left out of the share: ", "easy (full fine-tuning is at the ceiling)", floor] {
             assert!(text.contains(part), "{text}");
         }
     }
+}
+
+#[test]
+fn a_task_without_full_fine_tuning_is_named_among_those_left_out() {
+    let specs = [Spec::tuned("a", "full", 0.8), Spec::adapters("a", 64, 0.7), Spec::adapters("b", 64, 0.7)];
+    let text = markdown(&Folder::with("table1", specs), "table1");
+    assert!(text.contains("Left out of the share: b (no full fine-tuning)."), "{text}");
 }
 
 /// The headline, the verdict and the row that it judges say the same numbers, also where a task is left out.
@@ -381,9 +395,26 @@ fn a_variant_that_learnt_nothing_is_named() {
     let collapsed = Spec { score: 0.5, ..paper.clone().with("norm", json!("batch")) };
     let folder = Folder::with("variants", [paper.seeds(0.01), collapsed.seeds(0.0)].concat());
     let (rows, text) = (csv(&folder, "variants"), markdown(&folder, "variants"));
-    assert!(text.contains("Not clearly better than the trivial answer: adapters 64, norm batch (a)."), "{text}");
+    assert!(text.contains("Not clearly better than the trivial answer: norm batch (a)."), "{text}");
     assert_eq!(rows[0][4..], ["difference", "difference s.e.m."]);
     assert_eq!(rows[2][4], "-30");
+}
+
+/// Where the paper's adapter learnt nothing, variants cannot differ: table and verdict leave the task out.
+#[test]
+fn variants_are_compared_where_the_papers_adapter_learnt_something() {
+    let of = |task, paper, deep| {
+        let deep = Spec::adapters(task, 64, deep).with("depth", json!(2));
+        [Spec::adapters(task, 64, paper), deep].map(|spec| spec.trivial(0.5).seeds(0.01)).concat()
+    };
+    let folder = Folder::with("variants", [of("a", 0.8, 0.7), of("hard", 0.5, 0.9)].concat());
+    let (rows, text) = (csv(&folder, "variants"), markdown(&folder, "variants"));
+    assert_eq!((rows[0][6].as_str(), rows[2][6].parse::<f64>().unwrap().round()), ("difference", -10.0));
+    let left_out = "Left out of the difference: hard (the paper's adapter is not clearly better than the trivial answer).";
+    assert!(text.contains(left_out), "{text}");
+    let found = findings(&Store::read(&folder.path).unwrap());
+    let verdict = found.iter().find(|finding| finding.name == "Variants of the adapter do not help").unwrap();
+    assert!(verdict.shows.contains("−10.0 points"), "{}", verdict.shows);
 }
 
 #[test]

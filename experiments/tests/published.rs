@@ -161,6 +161,7 @@ fn a_repetition_says_what_differs_and_touches_nothing() {
 #[case::too_many(&["--sample", "3"], "--sample 3: there are 2 runs to draw from")]
 #[case::nobody(&["ffff"], "there is no run `ffff` in here")]
 #[case::itself(&["--sample", "1", "--keep", "here"], "--keep here: the records are there already")]
+#[case::itself_otherwise(&["--sample", "1", "--keep", "./here/../here"], "the records are there already")]
 fn a_repetition_of_nothing_is_refused(#[case] options: &[&str], #[case] message: &str) {
     let place = Place::new(ABLATION);
     place.run(&["--runs", "here"]);
@@ -219,4 +220,15 @@ fn the_published_records_draw_what_is_published(#[values("figures", "tables")] f
         let (name, made) = (file.file_name(), place.path("out").join(folder).join(file.file_name()));
         assert!(fs::read(file.path()).unwrap() == fs::read(made).unwrap(), "{name:?}: `report` makes another");
     }
+}
+
+/// The text says of how many runs it is.
+#[test]
+fn the_results_say_how_many_runs_are_published() {
+    let results = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/results");
+    let documents = analysis::documents(&results.join("desk.jsonl.gz")).unwrap();
+    let runs = documents.keys().filter(|file| file.ends_with("/record.json")).count();
+    let said = format!("`desk.jsonl.gz` ({runs} runs,");
+    let text = fs::read_to_string(results.join("README.md")).unwrap();
+    assert!(text.contains(&said), "the text does not say {said}");
 }

@@ -485,6 +485,24 @@ fn the_wide_scale_holds_every_run_of_the_desk() {
     }
 }
 
+/// What figures and tables share is trained once.
+#[rstest]
+#[case("sizes", "table1", &["cola", "mrpc", "rte", "sst-2", "mnli"])]
+#[case("table1", "fig3", &["cola", "mrpc", "rte", "sst-2", "mnli"])]
+#[case("table2", "fig3", &["sms-spam"])]
+fn at_desk_scale_the_runs_of_one_preset_are_another_s_too(#[case] some: &str, #[case] all: &str, #[case] tasks: &[&str]) {
+    let (lab, network) = (Lab::paper(), BertConfig::new(384, 6, 12));
+    for task in tasks {
+        let task = Map::from_iter([("task".to_owned(), json!(task))]);
+        let runs = |name| {
+            let experiment = Experiment::load(&lab, name, Scale::Desk, Suite::Paper, &[&task]).unwrap();
+            experiment.grid(&lab, &|_| Ok((network.clone(), true)), Path::new("")).unwrap().runs
+        };
+        let (some, all) = (runs(some), runs(all));
+        assert!(!some.is_empty() && some.iter().all(|run| all.contains(run)), "{task:?}");
+    }
+}
+
 #[test]
 fn what_differs_on_a_task_is_said_by_task_and_options_win_over_it() {
     let lab = Lab::paper();

@@ -121,6 +121,9 @@ fn panels(runs: &[&Run], title: &str, about: &str, measure: Measure, below: X) -
     for task in tasks(runs) {
         // Adapters of all sizes are one series, top layers of all k another.
         let mut families: BTreeMap<(usize, String), Vec<Dot>> = BTreeMap::new();
+        // All points of a panel are on test, or none.
+        let untested = measure == Measure::Reported && !is_tested(runs, task);
+        let measure = if untested { Measure::Own } else { measure };
         for (method, point) in methods(runs, task) {
             let name = format!("{}, {} trained", names.label(method), count(point.trained() as f64));
             let family = names.family(method);
@@ -137,8 +140,8 @@ fn panels(runs: &[&Run], title: &str, about: &str, measure: Measure, below: X) -
         let series = families.into_iter().map(|((_, family), dots)| Series::new(&family, look(&family), dots));
         let y = match measure {
             Measure::Accuracy => AxisSpec::score(&shown_metric_of(runs, task)),
-            Measure::Reported if is_tested(runs, task) => AxisSpec::test_score(&metric_of(runs, task)),
-            Measure::Own | Measure::Reported => AxisSpec::score(&metric_of(runs, task)),
+            Measure::Reported => AxisSpec::test_score(&metric_of(runs, task)),
+            Measure::Own => AxisSpec::score(&metric_of(runs, task)),
         };
         let x = below.axis();
         panels.push(Panel::Plot(Plot { title: task_title(task), x, y, level: None, series: series.collect() }));

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     MethodRecord, Store,
-    axis::{AxisSpec, Format, count, signed},
+    axis::{AxisSpec, Format, count, counted, signed},
     chart::{Dot, Figure, Key, Look, Panel, Plot, Series},
     names::task_title,
     paper,
@@ -84,10 +84,12 @@ pub(crate) fn fig3_tasks(store: &Store) -> Option<Figure> {
     by_task(&runs, "Fig. 3, task by task: score against trained parameters", &about, Measure::Reported)
 }
 
-/// The runs that Fig. 1 shows: those of the first group of tasks.
+/// The runs that Fig. 1 shows: those of the first group of tasks that has something to compare.
 pub(crate) fn of_fig1(runs: Vec<&Run>) -> Vec<&Run> {
+    let (clear, _) = weighable(&runs, "Fig. 1");
     let [validation, test] = groups(&runs);
-    let first = if validation.is_empty() { test } else { validation };
+    let is_clear = |tasks: &[&str]| tasks.iter().any(|task| clear.contains(task));
+    let first = if is_clear(&validation) || !is_clear(&test) { validation } else { test };
     runs.into_iter().filter(|run| first.contains(&run.task.as_str())).collect()
 }
 
@@ -110,7 +112,7 @@ fn figure(store: &Store, title: &str, first_only: bool) -> Option<Figure> {
         let points = relative(&runs, &tasks, is_test);
         panels.push(panel(&points, &names, &looks, &tasks, is_test).unwrap_or_else(|| {
             let scores = if is_test { "test" } else { "validation" };
-            Panel::Gap(format!("No full fine-tuning to compare {scores} scores with: run fig3"))
+            Panel::Gap(format!("No {scores} scores but full fine-tuning's so far"))
         }));
         for family in points.iter().map(|point| names.family(point.method)) {
             let key = Key::Series(family.clone(), looks[&family].clone());
@@ -145,14 +147,13 @@ fn panel(
     for point in points {
         let [low, middle, high] = point.percentiles;
         let tip = format!(
-            "{}: median {}, 20th to 80th percentile {} to {}, {} trained, {} task{}",
+            "{}: median {}, 20th to 80th percentile {} to {}, {} trained, {}",
             names.label(point.method),
             signed(middle),
             signed(low),
             signed(high),
             count(point.trained),
-            point.tasks,
-            if point.tasks == 1 { "" } else { "s" }
+            counted(point.tasks, "task")
         );
         let dot = Dot::new(point.trained, middle, tip).labelled(size(point.method));
         let dot = Dot { range: Some((low, high)), ..dot };

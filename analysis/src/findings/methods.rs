@@ -2,15 +2,15 @@
 
 use super::{
     Evidence,
-    points::{Points, best_of, differences, enough, learnt, of, reference, sized, sizes_of},
+    points::{Points, best_of, enough, learnt, of, reference, sized, sizes_of},
 };
 use crate::{
     Store,
-    axis::count,
+    axis::{count, counted},
     evidence::of_seeds,
     names::task_name,
     paper,
-    select::{Point, best_point, by_method, mean, tasks},
+    select::{Point, best_point, by_method, differences, mean, tasks},
     setup::Run,
     standing::{Measure, Standing, standing},
     tables::search,
@@ -32,9 +32,9 @@ pub(crate) fn headline(store: &Store) -> Option<String> {
     ))
 }
 
-/// The tasks of Table 1 that its verdict compares.
-pub(crate) fn compared_tasks<'a>(runs: &[&'a Run]) -> Vec<&'a str> {
-    compare_with_full(runs, Some(thresholds::FEW.limit)).1
+/// The tasks that the verdict on adapters beside full fine-tuning compares, of sizes that train at most so many percent.
+pub(crate) fn compared_tasks<'a>(runs: &[&'a Run], most: Option<f64>) -> Vec<&'a str> {
+    compare_with_full(runs, most).1
 }
 
 /// Full fine-tuning and adapters over the same tasks.
@@ -198,7 +198,7 @@ pub(super) fn fewer_parameters(runs: &[&Run]) -> Evidence {
     let averages = scores.iter().zip(["validation", "test"]).filter_map(|(scores, set)| {
         let of = |score: fn(&(f64, f64)) -> f64| mean(scores.iter().map(score));
         let (own, top, number) = (of(|pair| pair.0)?, of(|pair| pair.1)?, scores.len());
-        Some(format!("{own:.1} and {top:.1} on {set} ({number} task{})", if number == 1 { "" } else { "s" }))
+        Some(format!("{own:.1} and {top:.1} on {set} ({})", counted(number, "task")))
     });
     let averages: Vec<String> = averages.collect();
     if let (false, Some((_, first, other))) = (averages.is_empty(), pairs.first()) {

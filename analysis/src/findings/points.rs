@@ -3,7 +3,6 @@
 use crate::{
     MethodRecord, paper,
     select::{Point, best_point},
-    setup::Run,
     standing::{Measure, Standing, standing},
     thresholds,
 };
@@ -34,15 +33,6 @@ pub(super) fn sizes_of(points: &Points<'_>, name: &str) -> Vec<f64> {
     sizes.sort_by(f64::total_cmp);
     sizes.dedup();
     sizes
-}
-
-/// Differences in points of the seeds that two points share.
-pub(super) fn differences(a: &Point<'_>, b: &Point<'_>, score: impl Fn(&Run) -> Option<f64>) -> Vec<f64> {
-    let pair = |own: &&Run| {
-        let other = b.seeds.iter().find(|other| other.seed == own.seed)?;
-        Some(100.0 * (score(own)? - score(other)?))
-    };
-    a.seeds.iter().filter_map(pair).collect()
 }
 
 /// Whether there are seeds enough to say anything.

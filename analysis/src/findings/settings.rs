@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use super::{
     Evidence,
-    points::{differences, enough, learnt},
+    points::{enough, learnt},
 };
 use crate::{
     axis::exact,
     evidence::Effect,
     names::task_name,
     paper,
-    select::{Point, Sweep, best_point, mean, sweeps, tasks},
+    select::{Point, Sweep, best_point, differences, mean, sweeps, tasks},
     setup::Run,
     standing::Measure,
     tables::{Variant, compare_variants, sizes_by_task},
@@ -196,12 +196,8 @@ pub(super) fn no_variant_helps(runs: &[&Run]) -> Evidence {
         return evidence;
     }
     let gain = |variant: &Variant<'_>| {
-        let paper = all.iter().find(|other| other.paper && other.size == variant.size)?;
-        let pairs = variant.points.iter().filter(|(task, _)| !useless.contains_key(*task));
-        let values = pairs.filter_map(|(task, point)| {
-            Some(differences(point, paper.points.get(task)?, |run| Measure::Accuracy.score(run)))
-        });
-        let values: Vec<Vec<f64>> = values.filter(|values| enough(values.len()).is_ok()).collect();
+        let own = variant.gains.iter().filter(|(task, values)| !useless.contains_key(*task) && enough(values.len()).is_ok());
+        let values: Vec<Vec<f64>> = own.map(|(_, values)| values.clone()).collect();
         Effect::of(format!("Gain of {}", variant.name), &thresholds::VARIANTS, &values)
     };
     let gains: Vec<Effect> = others().filter_map(gain).collect();

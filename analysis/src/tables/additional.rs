@@ -4,13 +4,27 @@ use std::collections::BTreeMap;
 
 use super::{SHARE, left_out_note, metric_note, others, search, selected_of, total, trained_percent, weighable};
 use crate::{
-    ExperimentRecord, Store,
+    ExperimentRecord, Store, findings,
     names::task_name,
     paper,
     select::{Point, best_point, by_method, mean, tasks},
+    setup::Run,
     standing::Measure,
     table::{Cell, Table},
 };
+
+/// A task, and the point of each column.
+type OfTask<'a> = (&'a str, Vec<Option<Point<'a>>>);
+
+/// The points of a column: none of a method that lacks some of the tasks.
+fn column<'p, 'a>(tasks: &[&'p OfTask<'a>], at: usize) -> Vec<&'p Point<'a>> {
+    tasks.iter().map(|(_, points)| points[at].as_ref()).collect::<Option<_>>().unwrap_or_default()
+}
+
+/// A run of each of these points: parameters are the same for every seed.
+fn column_runs<'a>(tasks: &[&OfTask<'a>], at: usize) -> Vec<&'a Run> {
+    column(tasks, at).into_iter().map(|point| point.seeds[0]).collect()
+}
 
 pub(crate) fn table2(store: &Store) -> Option<Table> {
     let runs = store.preset_runs("table2");
@@ -40,13 +54,18 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
     let searched = search.filter(|_| left.is_none()).map(|record| store.runs(record)).unwrap_or_default();
     let no_bert: BTreeMap<&str, Point<'_>> =
         tasks.iter().filter_map(|&task| Some((task, search::found(&searched, task)?))).collect();
-    let by_task: Vec<(&str, Vec<Option<Point<'_>>>)> = tasks.iter().map(|&task| (task, chosen(task))).collect();
+    let by_task: Vec<OfTask<'_>> = tasks.iter().map(|&task| (task, chosen(task))).collect();
     // Averages are over the tasks that every method of the paper has that was run at all.
     let used: Vec<usize> =
         (0..known.len()).filter(|&column| by_task.iter().any(|(_, of)| of[column].is_some())).collect();
-    let shared: Vec<&(&str, Vec<Option<Point<'_>>>)> =
+    let shared: Vec<&OfTask<'_>> =
         by_task.iter().filter(|(_, of)| used.iter().all(|&column| of[column].is_some())).collect();
     let (clear, marked) = weighable(&runs, "the share");
+    // The tasks that the verdict compares.
+    let judged = findings::compared_tasks(&runs, None);
+    let compared: Vec<&OfTask<'_>> =
+        shared.iter().copied().filter(|(task, _)| judged.contains(task)).collect();
+    let some_only = !compared.is_empty() && compared.len() < shared.len();
 
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for (task, points) in &by_task {
@@ -54,11 +73,6 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
         row.extend(points.iter().map(|point| Cell::estimate(point.as_ref().map(Point::reported))));
         rows.push(row);
     }
-    // Nothing for another method that lacks some of these tasks.
-    let column = |column: usize| {
-        let own: Option<Vec<&Point<'_>>> = shared.iter().map(|(_, of)| of[column].as_ref()).collect();
-        own.unwrap_or_default()
-    };
     // Of validation scores, as the trivial answer's.
     let share = |at: usize| {
         let weighed = shared.iter().filter(|(task, _)| clear.contains(task));
@@ -76,15 +90,18 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
         row.extend((0..columns.len()).map(|column| Cell::number(value(column), decimals)));
         rows.push(row);
     };
-    let average = |at: usize| mean(column(at).into_iter().map(|point| point.reported().mean));
-    let without: Option<Vec<f64>> = shared.iter().map(|(task, _)| Some(no_bert.get(task)?.reported().mean)).collect();
-    let without = Cell::number(without.and_then(mean), 1);
     let averaged = if shared.len() == 1 { "one task".to_owned() } else { format!("{} tasks", shared.len()) };
-    summary(format!("average of {averaged}"), without, &average, 1);
+    let averages =
+        [(averaged, &shared)].into_iter().chain(some_only.then(|| (format!("the {} compared", compared.len()), &compared)));
+    for (called, of) in averages {
+        let without: Option<Vec<f64>> = of.iter().map(|(task, _)| Some(no_bert.get(task)?.reported().mean)).collect();
+        let average = |at: usize| mean(column(of, at).iter().map(|point| point.reported().mean));
+        summary(format!("average of {called}"), Cell::number(without.and_then(mean), 1), &average, 1);
+    }
     summary("share %, validation".to_owned(), Cell::Empty, &share, 0);
-    let whole = |at: usize| column(at).into_iter().map(|point| point.seeds[0]).collect::<Vec<_>>();
-    summary("total ×".to_owned(), Cell::Empty, &|at| total(&whole(at)), 2);
-    summary("trained %".to_owned(), Cell::Empty, &|at| trained_percent(&whole(at)), 2);
+    let counted = if some_only { &compared } else { &shared };
+    summary("total ×".to_owned(), Cell::Empty, &|at| total(&column_runs(&shared, at)), 2);
+    summary("trained %".to_owned(), Cell::Empty, &|at| trained_percent(&column_runs(counted, at)), 2);
     let [none, others @ ..] = paper::TABLE2_AVERAGE;
     for (called, baseline, numbers, decimals) in [
         ("paper: average of 17 tasks", Cell::Number(none, None, 1), others, 1),
@@ -104,9 +121,11 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
     };
     let mut notes = vec![
         format!(
-            "{scores}, mean ± standard error over the seeds. {}. k and size are chosen by their mean validation scores. {SHARE} The paper's rows are BERT-Base on its \
-             own 17 tasks.",
-            selected_of(&runs)
+            "{scores}, mean ± standard error over the seeds. {}. k and size are chosen by their mean validation scores. {SHARE} Total ×: \
+             backbones that all tasks need together. Trained %: of the backbone's parameters, mean over the {}. The paper's rows \
+             are BERT-Base on its own 17 tasks.",
+            selected_of(&runs),
+            if some_only { "tasks that the verdict compares" } else { "tasks" }
         ),
         if let Some(left) = left {
             format!("No BERT: a gap until the search is over ({left}).")

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{SHARE, left_out_note, metric_note, others, selected_of, total, trained_percent, weighable};
 use crate::{
-    MethodRecord, Store, findings,
+    MethodRecord, Store,
+    axis::counted,
+    findings,
     names::task_name,
     paper,
     select::{Estimate, Point, best_point, by_method, mean, tasks},
@@ -140,7 +142,7 @@ pub(crate) fn table1(store: &Store) -> Option<Table> {
     }
     let (clear, marked) = weighable(&runs, "the share");
     // The tasks that the verdict compares: the row that it judges has the same numbers.
-    let judged = findings::compared_tasks(&runs);
+    let judged = findings::compared_tasks(&runs, Some(FEW.limit));
     let compared: Vec<&str> = shared.iter().copied().filter(|task| judged.contains(task)).collect();
     let all: Vec<&Column<'_>> = columns.iter().filter(|column| shared.contains(&column.task)).collect();
     let weighed: Vec<&Column<'_>> =
@@ -167,33 +169,33 @@ pub(crate) fn table1(store: &Store) -> Option<Table> {
         line.extend(columns.iter().map(|column| Cell::estimate(row.score(column))));
         lines.push(line);
     }
-    let runs_of = |name: &str| {
+    // How many runs of a method a task has, if it has any.
+    let runs_of = |(name, called): (&str, &str)| {
         let of_task = |task: &&str| runs.iter().filter(|run| run.task == **task && run.method().name == name).count();
-        let numbers = || shared.iter().map(of_task);
-        match (numbers().min().unwrap_or_default(), numbers().max().unwrap_or_default()) {
-            (least, most) if least == most => number(most, "run"),
-            (least, most) => format!("{least} to {most} runs"),
-        }
+        let numbers = || tasks.iter().map(of_task).filter(|number| *number > 0);
+        let (least, most) = (numbers().min()?, numbers().max()?);
+        let range = if least < most { format!("{least} to ") } else { String::new() };
+        Some(format!("{range}{} of {called}", counted(most, "run")))
     };
+    let best_of: Vec<String> =
+        [(paper::FULL, "full fine-tuning"), (paper::ADAPTERS, "adapters")].into_iter().filter_map(runs_of).collect();
     let mut notes = vec![
         format!(
             "Validation scores, mean ± standard error over the seeds. {}. A size is chosen by its mean validation score, among those that train at most {} % of the \
              parameters. Best run: the best of all configurations, sizes and seeds, chosen on the scores that are shown, as in \
-             the paper. For each task it is the best of {} of full fine-tuning and of {} of adapters: more runs have a better \
-             best.",
+             the paper. For each task it is the best of {}: more runs have a better best.",
             selected_of(&runs),
             FEW.limit,
-            runs_of(paper::FULL),
-            runs_of(paper::ADAPTERS)
+            best_of.join(" and of ")
         ),
         format!(
             "Trained %: of the backbone's parameters, mean over the {}. Total ×: backbones that all tasks need together. \
              Totals are over {}, the mean is over {}. {SHARE}",
             if some_only { "tasks that the verdict compares" } else { "tasks" },
-            number(shared.len(), "task"),
+            counted(shared.len(), "task"),
             match all.len() {
                 columns if columns == shared.len() => "the same".to_owned(),
-                columns => format!("their {}", number(columns, "column")),
+                columns => format!("their {}", counted(columns, "column")),
             }
         ),
     ];
@@ -221,11 +223,6 @@ pub(crate) fn table1(store: &Store) -> Option<Table> {
         );
     }
     Some(Table { title: "Table 1: full fine-tuning and adapters".to_owned(), head, rows: lines, notes })
-}
-
-/// So many of something.
-fn number(n: usize, of: &str) -> String {
-    if n == 1 { format!("1 {of}") } else { format!("{n} {of}s") }
 }
 
 /// Each number once, in their order.

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::{
     DimensionRecord, Store,
+    axis::counted,
     names::task_name,
     paper,
     select::{Estimate, Point, best_point, by_method, percentile, tasks},
@@ -86,14 +87,18 @@ pub(crate) fn table6(store: &Store) -> Option<Table> {
     };
     scores("validation", &|point| point.validation());
     scores("reported", &|point| point.reported());
-    let note = "For each task the trial with the best validation score of the search, and its scores over the seeds it was \
-                then trained with. Reported: test scores where there are any. The paper has this as Table 7; its Table 6 lists \
-                embedding modules, which Table 5 names here.";
+    let most = best.iter().map(|(_, point)| point.seeds.len()).max().unwrap_or_default();
+    let note = format!(
+        "For each task the trial with the best validation score of the search, and its scores over the {} it was then trained \
+         with. Reported: test scores where there are any. The paper has this as Table 7; its Table 6 lists embedding modules, which \
+         Table 5 names here.",
+        counted(most, "seed")
+    );
     Some(Table {
         title: "Table 6: what the search without BERT found".to_owned(),
         head,
         rows,
-        notes: vec![note.to_owned()],
+        notes: vec![note],
     })
 }
 

@@ -3,6 +3,7 @@
 use super::{floor_note, selected};
 use crate::{
     Store,
+    axis::counted,
     names::task_name,
     paper,
     select::{Point, best_point, by_method, mean, tasks},
@@ -58,11 +59,9 @@ pub(crate) fn sizes(store: &Store) -> Option<Table> {
     let head = ["adapter size", "trained %", "mean accuracy", "the paper's"].map(str::to_owned).to_vec();
     let named =
         |tasks: &[(&str, Vec<Point<'_>>)]| tasks.iter().map(|(task, _)| task_name(task)).collect::<Vec<_>>().join(", ");
-    let number = by_task.len();
     let mut notes = vec![format!(
-        "Validation accuracy, mean over the seeds, then over {number} classification task{}: {}. {}. The paper's: BERT-Large on \
-         GLUE's eight.",
-        if number == 1 { "" } else { "s" },
+        "Validation accuracy, mean over the seeds, then over {}: {}. {}. The paper's: BERT-Large on GLUE's eight.",
+        counted(by_task.len(), "classification task"),
         named(by_task),
         selected(by_task.iter().flat_map(|(_, points)| points))
     )];

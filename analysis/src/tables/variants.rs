@@ -4,27 +4,27 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{floor_note, selected};
+use super::{note_of_floor, selected};
 use crate::{
     Store,
     axis::count,
+    evidence::over_tasks,
     names::task_name,
     paper,
-    select::{Estimate, Point, mean, tasks},
+    select::{Point, differences, tasks},
     setup::{Run, said},
-    standing::Measure,
+    standing::{Measure, Standing, standing},
     table::{Cell, Table},
 };
 
 /// A variant of the adapter: its name, a point for each task, and the mean difference to the paper's adapter.
 pub(crate) struct Variant<'a> {
     pub name: String,
-    pub size: Option<f64>,
     /// Whether it is the paper's own.
     pub paper: bool,
     pub points: BTreeMap<&'a str, Point<'a>>,
-    /// In points, over the tasks that both have: its mean over the tasks for each seed that all of them share.
-    pub difference: Option<Estimate>,
+    /// What it gains over the paper's adapter of its size, in points: for each task that both have, by the seeds that both have.
+    pub gains: BTreeMap<&'a str, Vec<f64>>,
 }
 
 /// The variants of an experiment, the paper's adapter first.
@@ -58,33 +58,18 @@ pub(crate) fn compare_variants<'a>(runs: &[&'a Run]) -> Vec<Variant<'a>> {
     };
     let all = kinds.iter().map(|kind| {
         let (own, paper) = (points(kind), points(&(kind.0, BTreeMap::new())));
-        let both = own.iter().filter_map(|(task, point)| Some((point, paper.get(task)?)));
+        let gain = |(task, point): (&&'a str, &Point<'a>)| {
+            Some((*task, differences(point, paper.get(task)?, |run| Measure::Accuracy.score(run))))
+        };
         let size = kind.0.filter(|_| !one_size).map(|size| format!(", size {size}")).unwrap_or_default();
         Variant {
             name: variant_name(&kind.1) + &size,
-            size: kind.0,
             paper: kind.1.is_empty(),
-            difference: if kind.1.is_empty() { None } else { difference(&both.collect::<Vec<_>>()) },
+            gains: own.iter().filter_map(gain).collect(),
             points: own,
         }
     });
     all.filter(|variant| !variant.points.is_empty()).collect()
-}
-
-/// The mean difference in points between the points of each pair, a pair for each task, with its error over the seeds that all share.
-fn difference(pairs: &[(&Point<'_>, &Point<'_>)]) -> Option<Estimate> {
-    let of_seed = |seed: u64| {
-        let of_task = |(own, paper): &(&Point<'_>, &Point<'_>)| {
-            let score = |point: &Point<'_>| {
-                let run = point.seeds.iter().find(|run| run.seed == seed)?;
-                Some(100.0 * Measure::Accuracy.score(run)?)
-            };
-            Some(score(own)? - score(paper)?)
-        };
-        mean(pairs.iter().map(of_task).collect::<Option<Vec<f64>>>()?)
-    };
-    let (first, _) = pairs.first()?;
-    Estimate::of(&first.seeds.iter().filter_map(|run| of_seed(run.seed)).collect::<Vec<_>>())
 }
 
 /// What differs from the paper's adapter, in the paper's order.
@@ -108,11 +93,21 @@ pub(crate) fn variants(store: &Store) -> Option<Table> {
     let mut head = vec!["variant".to_owned(), "trained".to_owned()];
     head.extend(tasks.iter().map(|task| task_name(task)));
     head.push("difference".to_owned());
+    // As in the verdict: where the paper's adapter learnt nothing, variants cannot differ.
+    let is_floor = |variant: &Variant<'_>, task: &str| {
+        variant.points.get(task).is_some_and(|point| standing(point, Measure::Accuracy) == Standing::Floor)
+    };
+    let (floor, learnt): (Vec<&str>, Vec<&str>) =
+        tasks.iter().partition(|task| all.iter().any(|variant| variant.paper && is_floor(variant, task)));
+    let difference = |variant: &Variant<'_>| {
+        let gains: Vec<Vec<f64>> = learnt.iter().filter_map(|task| variant.gains.get(*task)).cloned().collect();
+        over_tasks(&gains)
+    };
     let rows = all.iter().map(|variant| {
         let trained = variant.points.values().next().map(|point| count(point.trained() as f64));
         let mut row = vec![Cell::text(variant.name.clone()), Cell::text(trained.unwrap_or_default())];
         row.extend(tasks.iter().map(|task| Cell::estimate(variant.points.get(task).map(Point::shown))));
-        row.push(if variant.paper { Cell::Empty } else { Cell::estimate(variant.difference) });
+        row.push(if variant.paper { Cell::Empty } else { Cell::estimate(difference(variant)) });
         row
     });
     let mut notes = vec![format!(
@@ -120,6 +115,15 @@ pub(crate) fn variants(store: &Store) -> Option<Table> {
          with the same seed, mean over the tasks.",
         selected(all.iter().flat_map(|variant| variant.points.values()))
     )];
-    notes.extend(floor_note(&runs, &tasks, Measure::Accuracy).map(|note| note + "."));
+    if !floor.is_empty() {
+        let floor: Vec<String> = floor.iter().map(|task| task_name(task)).collect();
+        let why = "the paper's adapter is not clearly better than the trivial answer";
+        notes.push(format!("Left out of the difference: {} ({why}).", floor.join(", ")));
+    }
+    let learnt_points = all.iter().flat_map(|variant| {
+        let own = variant.points.iter().filter(|(task, _)| learnt.contains(task));
+        own.map(|(task, point)| (variant.name.as_str(), *task, point))
+    });
+    notes.extend(note_of_floor(learnt_points, Measure::Accuracy).map(|note| note + "."));
     Some(Table { title: "§3.6: variants of the adapter".to_owned(), head, rows: rows.collect(), notes })
 }

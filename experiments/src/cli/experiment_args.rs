@@ -23,8 +23,8 @@ pub struct GridArgs {
     /// Set a key of every run, whatever the file and the environment say; several values, separated by commas, make a grid
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// quick: a small grid on part of the data; desk: real data on a small real BERT, most of a day on two cores; wide: desk with more
-    /// seeds, rates, sizes, layers and tasks; paper: the paper's grid
+    /// quick: a small grid on part of the data; desk: real data on a small real BERT; wide: desk with more seeds, rates, sizes, layers
+    /// and tasks; paper: the paper's grid. --dry-run says how long they take
     #[arg(long, default_value_t = Scale::Quick, value_parser = named::<Scale>(&["quick", "desk", "wide", "paper"]))]
     pub scale: Scale,
     /// paper: the paper's tasks; synthetic: those over the built-in language; tuning: the same with other validation examples

@@ -22,7 +22,7 @@ pub enum Show {
     Auto,
     /// Burn's dashboard: curves of loss, scores and adapters (build with `--features dashboard`)
     Dashboard,
-    /// One line: how far, how fast, how long still
+    /// One line: progress, speed and time left
     Line,
     /// Nothing
     None,
@@ -39,7 +39,7 @@ pub enum Progress {
     Dashboard(Box<Dashboard>),
 }
 
-/// One line on standard error: how far, how fast, how long still.
+/// One line on standard error: progress, speed and time left.
 pub struct ProgressLine {
     label: String,
     /// The first step of this process, and when it was taken.

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     run::kept_evaluation,
+    search::SearchLeft,
     sweep::{Estimate, duration},
     train::{Doing, Ended, SweepWatch, Watch},
 };
@@ -104,6 +105,9 @@ impl SweepWatch for SweepProgress {
     }
 
     fn concluded(&mut self, name: &str, said: &str) {
+        if let Some(expected) = &mut self.pace.expected {
+            expected.by_search.remove(name);
+        }
         if !self.quiet {
             let text = format!("{name} is done{}{said}", self.before());
             self.bars.say(Level::Progress, "experiment", &text, || json!({ "experiment": name }));
@@ -123,7 +127,7 @@ impl SweepWatch for SweepProgress {
     fn ended(&mut self, ended: Ended<'_>) {
         let Some((done, of)) = self.count.over(&ended) else { return };
         let Ended { label, result, .. } = ended;
-        let left = self.pace.left(label, of - done);
+        let left = self.pace.left(self.experiment.trim(), label, of - done);
         self.bars.whole(done, of, left.trim_start_matches(", "));
         let experiment = self.experiment.trim();
         let about = |own: Value| {
@@ -201,9 +205,10 @@ struct Pace {
 impl Pace {
     const RUNS: usize = 24;
 
-    /// A run ended, and `rest` are left: how long they will take, as a part of a sentence.
-    fn left(&mut self, label: &str, rest: usize) -> String {
-        let expected = self.expected.as_mut().and_then(|expected| expected.left(label, expected.since.elapsed()));
+    /// A run of `experiment` ended, and `rest` are left: how long they will take, as a part of a sentence.
+    fn left(&mut self, experiment: &str, label: &str, rest: usize) -> String {
+        let elapsed = self.expected.as_ref().map(|expected| expected.since.elapsed()).unwrap_or_default();
+        let expected = self.expected.as_mut().and_then(|expected| expected.left(experiment, label, elapsed));
         let seconds = self.by_number(rest);
         let seconds = expected.or(seconds).filter(|_| rest > 0);
         seconds.map_or(String::new(), |seconds| format!(", {} left", duration(seconds)))
@@ -224,8 +229,10 @@ impl Pace {
 struct Expected {
     since: Instant,
     jobs: f64,
-    /// Those that are not over.
-    by_run: BTreeMap<String, f64>,
+    /// Those that are not over; some are called the same.
+    by_run: BTreeMap<String, Vec<f64>>,
+    /// What is left of searches, by experiment.
+    by_search: BTreeMap<String, SearchLeft>,
     whole: f64,
 }
 
@@ -234,14 +241,28 @@ impl Expected {
     const TRUST: f64 = 0.1;
 
     fn new(estimate: &Estimate) -> Self {
-        let by_run = estimate.by_run.clone();
-        Self { since: Instant::now(), jobs: estimate.jobs as f64, whole: by_run.values().sum(), by_run }
+        let Estimate { by_run, by_search, jobs, .. } = estimate.clone();
+        let mut expected = Self { since: Instant::now(), jobs: jobs as f64, whole: 0.0, by_run, by_search };
+        expected.whole = expected.rest();
+        expected
     }
 
-    /// A run ended, so long after the beginning: seconds until all are over. `None` if no more are expected.
-    fn left(&mut self, label: &str, elapsed: Duration) -> Option<f64> {
-        self.by_run.remove(label);
-        let rest: f64 = self.by_run.values().sum();
+    /// Seconds of what is not over.
+    fn rest(&self) -> f64 {
+        let searches: f64 = self.by_search.values().map(|left| left.seconds).sum();
+        self.by_run.values().flatten().sum::<f64>() + searches
+    }
+
+    /// A run of `experiment` ended, so long after the beginning: seconds until all are over. `None` if no more are expected.
+    fn left(&mut self, experiment: &str, label: &str, elapsed: Duration) -> Option<f64> {
+        if let Some(search) = self.by_search.get_mut(experiment) {
+            // Nobody knows which trials come: each counts the same.
+            search.seconds -= search.seconds / search.trials.max(1) as f64;
+            search.trials = search.trials.saturating_sub(1);
+        } else if let Some(runs) = self.by_run.get_mut(label) {
+            runs.pop();
+        }
+        let rest = self.rest();
         let trusted = Self::TRUST * self.whole;
         let slower = (trusted + self.jobs * elapsed.as_secs_f64()) / (trusted + self.whole - rest);
         (rest > 0.0).then_some(rest / self.jobs * slower)
@@ -260,15 +281,29 @@ mod tests {
 
     #[test]
     fn what_is_left_follows_what_was_expected_and_how_it_goes() {
-        let by_run = BTreeMap::from([("short".to_owned(), 100.0), ("long".to_owned(), 900.0)]);
-        let mut expected = Expected { since: Instant::now(), jobs: 2.0, by_run, whole: 1000.0 };
+        let by_run = BTreeMap::from([("short".to_owned(), vec![100.0]), ("long".to_owned(), vec![900.0])]);
+        let mut expected =
+            Expected { since: Instant::now(), jobs: 2.0, by_run, by_search: BTreeMap::new(), whole: 1000.0 };
+        let mut left = |label: &str, seconds| expected.left("fig4", label, Duration::from_secs(seconds));
         // As expected: two processes took 50 s for 100 s of work.
-        let left = expected.left("short", Duration::from_secs(50)).unwrap();
-        assert!((left - 450.0).abs() < 1e-9, "{left}");
+        assert!((left("short", 50).unwrap() - 450.0).abs() < 1e-9);
         // Twice as slow as expected.
-        let left = expected.left("unknown", Duration::from_secs(150)).unwrap();
-        assert!((left - 900.0).abs() < 1e-9, "{left}");
-        assert_eq!(expected.left("long", Duration::from_secs(600)), None);
+        assert!((left("unknown", 150).unwrap() - 900.0).abs() < 1e-9);
+        assert_eq!(left("long", 600), None);
+    }
+
+    #[test]
+    fn what_is_left_holds_searches_and_every_run_that_is_called_the_same() {
+        let by_run = BTreeMap::from([("a run".to_owned(), vec![100.0, 100.0])]);
+        let by_search = BTreeMap::from([("baseline".to_owned(), SearchLeft { trials: 4, seconds: 80.0 })]);
+        let mut expected = Expected { since: Instant::now(), jobs: 1.0, by_run, by_search, whole: 280.0 };
+        // Each ends when it was expected to.
+        for (experiment, label, elapsed, rest) in
+            [("fig4", "a run", 100, 180.0), ("baseline", "a trial", 120, 160.0), ("fig5", "a run", 220, 60.0)]
+        {
+            let left = expected.left(experiment, label, Duration::from_secs(elapsed)).unwrap();
+            assert!((left - rest).abs() < 1e-9, "{label} of {experiment}: {left}");
+        }
     }
 
     fn ended(done: usize, before: bool) -> Ended<'static> {

@@ -68,7 +68,7 @@ pub struct ImportOptions {
     pub max_length: Option<usize>,
 }
 
-/// Trained LayerNorms, which no library of Python loads with an adapter.
+/// Trained LayerNorms, which are loaded by hand: AdapterHub's adapters have no place for them.
 pub const LAYER_NORMS: &str = "layer_norms.safetensors";
 
 /// Writes a task file into a folder that the library loads. Returns the names of the files.
@@ -99,8 +99,7 @@ pub fn export(file: &TaskFile, backbone: &Backbone, options: &ExportOptions, fol
     if !rest.is_empty() {
         ensure!(
             options.layer_norms,
-            "{} LayerNorm tensors were trained, and no library of Python loads them with an adapter: what is written would \
-             predict something else. Train with layer_norm = false, or give --layer-norms to write them into {LAYER_NORMS} beside the rest",
+            "{} LayerNorm tensors were trained, and what is written has no place for them: it would predict something else. Train with layer_norm = false, or give --layer-norms to write them into {LAYER_NORMS} beside the rest",
             rest.len()
         );
         let norms = rest.iter().map(|name| (name.clone(), file.tensors()[name.as_str()].clone())).collect();

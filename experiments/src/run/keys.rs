@@ -27,7 +27,7 @@ pub const RUN_KEYS: &[Key] = &[
     Key::new(
         "accumulate",
         "PARTS",
-        "Take each step's examples in so many parts, to save memory; their gradients are averaged",
+        "Split each step's examples into this many parts, to save memory; their gradients are averaged",
     ),
     Key::new(
         "max_length",
@@ -53,9 +53,9 @@ pub const RUN_KEYS: &[Key] = &[
     Key::new("warmup", "SHARE", "Share of the steps that are warm-up"),
     Key::new("clip", "NORM", "Largest norm of all gradients together; 0 clips nothing"),
     Key::new("metric", "NAME", "The metric to choose by [default: the task's own]"),
-    Key::new("evaluate_every", "STEPS", "Evaluate every so many steps too, not only at each epoch's end"),
+    Key::new("evaluate_every", "STEPS", "Also evaluate after every STEPS steps"),
     Key::new("evaluate", "WHEN", "When the model is evaluated: at every epoch's end (epoch) or at the end only (end)"),
-    Key::new("patience", "N", "End after so many evaluations without a better score [default: run to the end]"),
+    Key::new("patience", "N", "End after N evaluations without a better score [default: run to the end]"),
     Key::new(
         "keep",
         "WHICH",

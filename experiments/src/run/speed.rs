@@ -71,11 +71,12 @@ impl Workload {
 }
 
 impl Speed {
-    /// What a finished run says; `None` if it does not tell enough.
+    /// What a finished run says; `None` if it does not tell enough, or ended before its last step.
     pub fn of_record(record: &RunRecord, work: &Workload) -> Option<Self> {
         let measured = &record.measured;
         let evaluated = work.evaluations * work.validation_tokens + work.final_tokens;
-        let known = work.steps > 0.0 && evaluated > 0.0 && measured.training_seconds > 0.0;
+        let is_whole = record.evaluations.last().is_some_and(|last| last.steps as f64 == work.steps);
+        let known = is_whole && work.steps > 0.0 && evaluated > 0.0 && measured.training_seconds > 0.0;
         known.then(|| Self {
             step_tokens: work.step_tokens,
             step_seconds: measured.training_seconds / work.steps,

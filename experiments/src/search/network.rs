@@ -19,7 +19,7 @@ use super::{
 };
 
 /// Texts that are scored at a time.
-const SCORED: usize = 256;
+pub const SCORED: usize = 256;
 
 /// What a trial trains: a deep network, a wide model, or both.
 pub struct Classifier {

@@ -18,7 +18,7 @@ use tasks::{Dataset, Example, Prediction, Scores, Target, TaskData, TaskKind};
 use super::{
     TrialSpeed, WordVectors, embedding_file,
     features::{Embedding, Features, all_words},
-    network::Classifier,
+    network::{Classifier, SCORED},
     space::{NO_BERT, TrialConfig},
     training::{BATCH, fit},
 };
@@ -202,7 +202,7 @@ impl<'a> TrialRunner<'a> {
             let prepared = started.elapsed().as_secs_f64();
             let fitted = fit(model, &little, &features.parts[0], &classes, &self.device, |step| self.may_go_on(step))?;
             let [_, validation, test] = &features.parts;
-            let some = &validation[..validation.len().min(2 * BATCH)];
+            let some = &validation[..validation.len().min(SCORED)];
             let started = Instant::now();
             fitted.model.valid().predict(some, &self.device)?;
             let scored = started.elapsed().as_secs_f64() * (validation.len() + test.len()) as f64 / some.len() as f64;

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     lab::Lab,
     run::{RunConfig, RunContext, Runner, Speed, Workload},
-    search::TrialRunner,
+    search::{SearchLeft, TrialRunner},
     train::{RunError, Stop, Watch},
 };
 
@@ -28,7 +28,10 @@ pub struct Estimate {
     pub by_experiment: BTreeMap<String, f64>,
     /// Seconds that one process takes for each run that is still to do, by what the run is called.
     #[serde(skip)]
-    pub by_run: BTreeMap<String, f64>,
+    pub by_run: BTreeMap<String, Vec<f64>>,
+    /// What is left of searches, by experiment.
+    #[serde(skip)]
+    pub by_search: BTreeMap<String, SearchLeft>,
     /// Runs that are still to do.
     pub runs: usize,
     /// Trials of searches that are still to do, at most.
@@ -77,7 +80,7 @@ pub fn estimate(
         let mut speeds_measured = 0;
         let mut by_experiment: BTreeMap<String, f64> =
             plans.iter().filter(|plan| !plan.runs.is_empty()).map(|plan| (plan.experiment.clone(), 0.0)).collect();
-        let mut by_run: BTreeMap<String, f64> = BTreeMap::new();
+        let mut by_run: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         for job in &todo {
             let shape = shape(job.config);
             let speed = match speeds.near(&shape, job.work.step_tokens) {
@@ -92,21 +95,24 @@ pub fn estimate(
             let more = job.more_evaluations * job.work.validation_tokens * speed.evaluation_seconds;
             let seconds = job.work.seconds(&speed) + more;
             *by_experiment.entry(job.experiment.to_owned()).or_default() += seconds / jobs as f64;
-            *by_run.entry(job.config.describe(lab)).or_default() += seconds;
+            by_run.entry(job.config.describe(lab)).or_default().push(seconds);
         }
-        let mut trials = 0;
+        let mut by_search: BTreeMap<String, SearchLeft> = BTreeMap::new();
         for (plan, search) in plans.iter().flat_map(|plan| plan.searches.iter().map(move |search| (plan, search))) {
             let mut runner = TrialRunner::new(lab, context, stop.clone(), &search.options.embeddings)?;
             let left = search.left(&mut runner, watch)?;
-            trials += left.trials;
+            let all = by_search.entry(plan.experiment.clone()).or_default();
+            (all.trials, all.seconds) = (all.trials + left.trials, all.seconds + left.seconds);
             *by_experiment.entry(plan.experiment.clone()).or_default() += left.seconds / jobs as f64;
         }
         let seconds = by_experiment.values().sum();
         let runs = todo.iter().filter(|job| job.work.steps > 0.0).count();
+        let trials = by_search.values().map(|left| left.trials).sum();
         Ok(Estimate {
             seconds,
             by_experiment,
             by_run,
+            by_search,
             runs,
             trials,
             finished,
@@ -193,8 +199,8 @@ fn more_evaluations(plan: &Plan, config: &RunConfig, runner: &Runner<'_>) -> Res
         }
         // A task is evaluated again after each later one, and once more to compare with.
         ExperimentKind::Stream => {
-            let stages = plan.runs.iter().filter(|run| run.tuning == config.tuning);
-            stages.skip_while(|run| *run != config).count() as f64 + 1.0
+            let own = streams_of(&plan.runs).into_iter().find(|stream| stream.contains(config)).unwrap_or_default();
+            own.iter().skip_while(|run| *run != config).count() as f64 + 1.0
         }
     })
 }

@@ -23,9 +23,9 @@ pub enum Scale {
     /// A small grid on part of the data, to see the shape of a result.
     #[default]
     Quick,
-    /// Real data on a small real BERT, with three seeds wherever a verdict rests on them: most of a day on two cores.
+    /// Real data on a small real BERT, with three seeds wherever a verdict rests on them: all presets take most of a day on two cores.
     Desk,
-    /// The runs of `Desk`, and more sizes, layers and tasks.
+    /// The runs of `Desk`, and more seeds, rates, sizes, layers and tasks.
     Wide,
     /// The paper's grid.
     Paper,

@@ -310,7 +310,7 @@ struct EpochArgs {
     /// Examples of a step
     #[arg(long, alias = "batch-size", default_value_t = 32)]
     batch: usize,
-    /// Cache the frozen layers' output: an epoch after the first with `cache_prefix`
+    /// Take the frozen layers' output from the cache, as `cache_prefix` does from the second epoch on
     #[arg(long)]
     cache_prefix: bool,
     #[command(flatten)]

@@ -22,6 +22,7 @@ use crate::{
         sweep_progress::SweepProgress,
     },
     lab::{Keys, Lab},
+    run::Layers,
     sweep::{Plan, Sweep, duration},
 };
 
@@ -84,9 +85,11 @@ pub fn run(args: &ReproduceArgs, session: &Session<'_>) -> Result<()> {
     let lab = session.lab;
     let runs_folder = args.runs.clone().unwrap_or_else(|| args.out.join("runs"));
     let context = args.how.context(runs_folder.clone())?;
-    let nano = || (!args.how.presets_name_backbones()).then_some("nano");
-    let backbone = args.backbone.as_deref().or_else(nano);
-    let options = args.how.plan_options(backbone, session)?;
+    let mut options = args.how.plan_options(args.backbone.as_deref(), session)?;
+    let is_named = options.set.contains_key("backbone") || Layers::new(lab).environment()?.contains_key("backbone");
+    if !is_named && !args.how.presets_name_backbones() {
+        options.set.insert("backbone".to_owned(), "nano".into());
+    }
     let presets: Vec<&str> = if args.preset.is_empty() {
         lab.presets().iter().filter(|preset| preset.is_reproduced).map(|preset| preset.name.as_str()).collect()
     } else {
@@ -123,7 +126,8 @@ pub fn run(args: &ReproduceArgs, session: &Session<'_>) -> Result<()> {
             progress = progress.of_all(estimate);
         }
     }
-    let executor = args.how.executor.executor(args.how.jobs(backbone), &Keys::new())?;
+    let jobs = args.how.jobs(plans.iter().find_map(Plan::backbone));
+    let executor = args.how.executor.executor(jobs, &Keys::new())?;
     let mut progress = progress.cancelling(args.how.executor.yes);
     let mut sweep = Sweep { lab, context: &context, stop: &session.stop, executor, watch: &mut progress };
     if args.how.executor.detach {

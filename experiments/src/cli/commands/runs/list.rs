@@ -33,7 +33,7 @@ pub struct ListRunsArgs {
     /// The largest first
     #[arg(long)]
     reverse: bool,
-    /// Show so many at most [default: 1000 in a table, all with --json and --csv]
+    /// Show at most N [default: 1000 in a table, all with --json and --csv]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// Print one JSON document

@@ -32,7 +32,7 @@ pub struct RepeatArgs {
     /// Ids of runs, or how they begin
     #[arg(value_name = "ID")]
     ids: Vec<String>,
-    /// Draw so many of the finished runs instead
+    /// Draw N of the finished runs instead
     #[arg(long, value_name = "N", conflicts_with = "ids")]
     sample: Option<usize>,
     /// Decides which are drawn
@@ -76,8 +76,9 @@ struct Repeated {
 pub fn run(args: &RepeatArgs, session: &Session<'_>) -> Result<()> {
     let chosen = chosen(args)?;
     if let Some(folder) = &args.keep {
-        ensure!(*folder != args.place.runs, "--keep {}: the records are there already", folder.display());
         check_folder(folder)?;
+        let is_same = folder.canonicalize().ok().zip(args.place.runs.canonicalize().ok()).is_some_and(|(a, b)| a == b);
+        ensure!(!is_same, "--keep {}: the records are there already", folder.display());
     }
     let context = RunContext {
         data_dir: args.data.data_dir.clone(),
