@@ -410,7 +410,8 @@ fn variants_are_compared_where_the_papers_adapter_learnt_something() {
     let folder = Folder::with("variants", [of("a", 0.8, 0.7), of("hard", 0.5, 0.9)].concat());
     let (rows, text) = (csv(&folder, "variants"), markdown(&folder, "variants"));
     assert_eq!((rows[0][6].as_str(), rows[2][6].parse::<f64>().unwrap().round()), ("difference", -10.0));
-    let left_out = "Left out of the difference: hard (the paper's adapter is not clearly better than the trivial answer).";
+    let left_out =
+        "Left out of the difference: hard (the paper's adapter is not clearly better than the trivial answer).";
     assert!(text.contains(left_out), "{text}");
     let found = findings(&Store::read(&folder.path).unwrap());
     let verdict = found.iter().find(|finding| finding.name == "Variants of the adapter do not help").unwrap();

@@ -490,7 +490,11 @@ fn the_wide_scale_holds_every_run_of_the_desk() {
 #[case("sizes", "table1", &["cola", "mrpc", "rte", "sst-2", "mnli"])]
 #[case("table1", "fig3", &["cola", "mrpc", "rte", "sst-2", "mnli"])]
 #[case("table2", "fig3", &["sms-spam"])]
-fn at_desk_scale_the_runs_of_one_preset_are_another_s_too(#[case] some: &str, #[case] all: &str, #[case] tasks: &[&str]) {
+fn at_desk_scale_the_runs_of_one_preset_are_another_s_too(
+    #[case] some: &str,
+    #[case] all: &str,
+    #[case] tasks: &[&str],
+) {
     let (lab, network) = (Lab::paper(), BertConfig::new(384, 6, 12));
     for task in tasks {
         let task = Map::from_iter([("task".to_owned(), json!(task))]);

@@ -196,7 +196,8 @@ pub(super) fn no_variant_helps(runs: &[&Run]) -> Evidence {
         return evidence;
     }
     let gain = |variant: &Variant<'_>| {
-        let own = variant.gains.iter().filter(|(task, values)| !useless.contains_key(*task) && enough(values.len()).is_ok());
+        let own =
+            variant.gains.iter().filter(|(task, values)| !useless.contains_key(*task) && enough(values.len()).is_ok());
         let values: Vec<Vec<f64>> = own.map(|(_, values)| values.clone()).collect();
         Effect::of(format!("Gain of {}", variant.name), &thresholds::VARIANTS, &values)
     };

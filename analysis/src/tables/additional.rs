@@ -63,8 +63,7 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
     let (clear, marked) = weighable(&runs, "the share");
     // The tasks that the verdict compares.
     let judged = findings::compared_tasks(&runs, None);
-    let compared: Vec<&OfTask<'_>> =
-        shared.iter().copied().filter(|(task, _)| judged.contains(task)).collect();
+    let compared: Vec<&OfTask<'_>> = shared.iter().copied().filter(|(task, _)| judged.contains(task)).collect();
     let some_only = !compared.is_empty() && compared.len() < shared.len();
 
     let mut rows: Vec<Vec<Cell>> = Vec::new();
@@ -91,8 +90,9 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
         rows.push(row);
     };
     let averaged = if shared.len() == 1 { "one task".to_owned() } else { format!("{} tasks", shared.len()) };
-    let averages =
-        [(averaged, &shared)].into_iter().chain(some_only.then(|| (format!("the {} compared", compared.len()), &compared)));
+    let averages = [(averaged, &shared)]
+        .into_iter()
+        .chain(some_only.then(|| (format!("the {} compared", compared.len()), &compared)));
     for (called, of) in averages {
         let without: Option<Vec<f64>> = of.iter().map(|(task, _)| Some(no_bert.get(task)?.reported().mean)).collect();
         let average = |at: usize| mean(column(of, at).iter().map(|point| point.reported().mean));

@@ -94,12 +94,7 @@ pub(crate) fn table6(store: &Store) -> Option<Table> {
          Table 5 names here.",
         counted(most, "seed")
     );
-    Some(Table {
-        title: "Table 6: what the search without BERT found".to_owned(),
-        head,
-        rows,
-        notes: vec![note],
-    })
+    Some(Table { title: "Table 6: what the search without BERT found".to_owned(), head, rows, notes: vec![note] })
 }
 
 pub(crate) fn table7(store: &Store) -> Option<Table> {
