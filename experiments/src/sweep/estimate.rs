@@ -152,7 +152,7 @@ fn survey<'a>(runner: &mut Runner<'_>, plans: &'a [Plan], threads: usize) -> Res
                 if let Some(record) = &record {
                     finished += 1;
                     let alike = record.measured.threads == Some(threads);
-                    if let Some(speed) = Speed::of_record(record, &work).filter(|_| alike) {
+                    if let Some(speed) = Speed::of_record(record, &work, runner.devices().on_cpu()).filter(|_| alike) {
                         speeds.add(shape(config), speed);
                     }
                 }
