@@ -275,7 +275,7 @@ pub fn findings(store: &Store) -> Vec<Finding> {
             of("variants", &no_variant_helps),
         ),
         finding(
-            "What was learnt stays as it was",
+            "Earlier tasks are not forgotten",
             &["stream"],
             "New tasks cannot change old ones, because the shared network is never changed. Compared here: every output of all \
              earlier tasks after every task, bit for bit.",

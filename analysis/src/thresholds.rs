@@ -24,6 +24,8 @@ pub struct Threshold {
 
 const POINTS: &str = "points";
 const PERCENT: &str = "%";
+/// Of a difference between two percentages.
+const PERCENTAGE_POINTS: &str = "percentage points";
 
 pub(crate) const CLOSE: Threshold = Threshold {
     name: "Adapters come close: mean loss against full fine-tuning",
@@ -106,7 +108,7 @@ pub(crate) const SINGLE: Threshold = Threshold {
 pub(crate) const HIGHER: Threshold = Threshold {
     name: "Higher layers: relative loss without the upper half's adapters minus that without the lower half's, every task",
     limit: 0.0,
-    unit: PERCENT,
+    unit: PERCENTAGE_POINTS,
     side: Side::Above,
     reason: "The paper says that lower layers hardly matter, without a number: the upper half must matter more.",
 };

@@ -94,6 +94,11 @@ impl<'a> Runner<'a> {
         self.context.runs.as_deref()
     }
 
+    /// Whether the trained tensors of a run are here. Records that were imported have none.
+    pub fn has_trained(&self, id: &str) -> bool {
+        self.store.as_ref().is_some_and(|store| store.has_trained(id))
+    }
+
     /// The wish to stop that it listens to.
     pub fn stop(&self) -> &Stop {
         &self.stop

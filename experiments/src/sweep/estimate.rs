@@ -1,4 +1,4 @@
-//! How long experiments take on this machine: from finished runs of the same shape, or from a few steps.
+//! How long experiments take on this machine: from runs of the same shape that it finished, or from a few steps.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -42,7 +42,7 @@ pub struct Estimate {
     pub jobs: usize,
     /// Threads of each.
     pub threads: usize,
-    /// Finished runs that told how fast it goes.
+    /// Runs finished here that told how fast it goes.
     pub speeds_of_runs: usize,
     /// Short measurements, for what no finished run told.
     pub speeds_measured: usize,
@@ -151,7 +151,8 @@ fn survey<'a>(runner: &mut Runner<'_>, plans: &'a [Plan], threads: usize) -> Res
                 seen.push((config, work, record.is_some()));
                 if let Some(record) = &record {
                     finished += 1;
-                    let alike = record.measured.threads == Some(threads);
+                    // An imported record tells how fast another machine was.
+                    let alike = record.measured.threads == Some(threads) && runner.has_trained(&record.id);
                     if let Some(speed) = Speed::of_record(record, &work, runner.devices().on_cpu()).filter(|_| alike) {
                         speeds.add(shape(config), speed);
                     }
