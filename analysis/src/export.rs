@@ -1,7 +1,7 @@
 //! Records of many runs in one file: a line for each document of a folder of runs, compressed.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{self, BufRead, BufReader, Read, Write},
     path::Path,
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
+    ExperimentRecord,
     files::{read_file, write_file},
     folder::{ABLATION, EXPERIMENTS, RECORD, STREAMS},
     store::json_files,
@@ -29,22 +30,14 @@ struct Line<'a> {
     document: &'a RawValue,
 }
 
-/// Writes all records of the folder `runs` into one file, sorted, each on a line of its own: runs, ablations, streams and
-/// experiments. The same records make the same bytes. Returns how many documents there are.
+/// Writes the records of the folder `runs` into one file, sorted, each on a line of its own: runs, ablations, streams and
+/// experiments. If any experiments are named, only these and what belongs to them. The same records make the same bytes.
+/// Returns how many documents there are.
 ///
 /// # Errors
-/// If the folder cannot be read, a document is not JSON, or the file cannot be written.
-pub fn export(runs: &Path, to: &Path) -> io::Result<usize> {
-    let mut files: Vec<String> = Vec::new();
-    for entry in fs::read_dir(runs)? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        let documents = [RECORD, ABLATION].map(|document| format!("{name}/{document}"));
-        files.extend(documents.into_iter().filter(|file| is_document(file) && runs.join(file).is_file()));
-    }
-    for folder in [STREAMS, EXPERIMENTS] {
-        files.extend(json_files(&runs.join(folder)).into_iter().map(|file| format!("{folder}/{file}")));
-    }
-    files.sort();
+/// If the folder cannot be read, has no such experiment, a document is not JSON, or the file cannot be written.
+pub fn export(runs: &Path, experiments: &[String], to: &Path) -> io::Result<usize> {
+    let files = if experiments.is_empty() { all_files(runs)? } else { files_of(runs, experiments)? };
     // Neither a name nor a date: the bytes depend on the records alone.
     let mut packed = GzBuilder::new().write(Vec::new(), Compression::best());
     for file in &files {
@@ -58,6 +51,44 @@ pub fn export(runs: &Path, to: &Path) -> io::Result<usize> {
     }
     write_file(to, &packed.finish()?)?;
     Ok(files.len())
+}
+
+/// Every document of a folder of runs.
+fn all_files(runs: &Path) -> io::Result<BTreeSet<String>> {
+    let mut files = BTreeSet::new();
+    for entry in fs::read_dir(runs)? {
+        files.extend(files_of_run(runs, &entry?.file_name().to_string_lossy()));
+    }
+    for folder in [STREAMS, EXPERIMENTS] {
+        files.extend(json_files(&runs.join(folder)).into_iter().map(|file| format!("{folder}/{file}")));
+    }
+    Ok(files)
+}
+
+/// The documents of the experiments of these names.
+fn files_of(runs: &Path, names: &[String]) -> io::Result<BTreeSet<String>> {
+    let (mut files, mut known) = (BTreeSet::new(), BTreeSet::new());
+    for file in json_files(&runs.join(EXPERIMENTS)) {
+        let file = format!("{EXPERIMENTS}/{file}");
+        let experiment: ExperimentRecord = serde_json::from_slice(&read_file(&runs.join(&file))?)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("{file}: {error}")))?;
+        if names.contains(&experiment.name) {
+            files.insert(file);
+            files.extend(experiment.runs.iter().flat_map(|run| files_of_run(runs, run)));
+            let streams = experiment.streams.iter().map(|stream| format!("{STREAMS}/{stream}.json"));
+            files.extend(streams.filter(|file| runs.join(file).is_file()));
+        }
+        known.insert(experiment.name);
+    }
+    let Some(unknown) = names.iter().find(|name| !known.contains(*name)) else { return Ok(files) };
+    let known = if known.is_empty() { "none".to_owned() } else { known.into_iter().collect::<Vec<_>>().join(", ") };
+    Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no experiment `{unknown}`; there are: {known}")))
+}
+
+/// The documents of a run.
+fn files_of_run(runs: &Path, run: &str) -> impl Iterator<Item = String> {
+    let documents = [RECORD, ABLATION].map(|document| format!("{run}/{document}"));
+    documents.into_iter().filter(|file| is_document(file) && runs.join(file).is_file())
 }
 
 /// The documents of an export, by their files.

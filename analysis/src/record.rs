@@ -209,3 +209,18 @@ pub struct Measured {
     #[serde(default)]
     pub threads: Option<usize>,
 }
+
+impl Measured {
+    /// Time of training without what the run waited for other work on its core, where that can be told: one thread on a CPU takes
+    /// as long as its processor time.
+    pub fn computing_seconds(&self) -> f64 {
+        self.computing_share() * self.training_seconds
+    }
+
+    /// How much of its time the run itself computed: 1 where that cannot be told.
+    pub fn computing_share(&self) -> f64 {
+        let seconds = self.training_seconds + self.evaluation_seconds;
+        let computed = self.cpu_seconds.filter(|_| self.threads == Some(1) && seconds > 0.0);
+        computed.map_or(1.0, |computed| (computed / seconds).min(1.0))
+    }
+}

@@ -55,6 +55,25 @@ fn imported_records_are_finished_runs(#[case] experiment: &str, #[case] document
     assert!(drawn("one") == drawn("two") && !drawn("one").is_empty(), "a folder and its export are drawn alike");
 }
 
+/// One experiment can travel alone: its runs, ablations and streams, and nothing of the others.
+#[rstest]
+#[case::ablation("own", 2 * 2 + 1)]
+#[case::stream("other", 4 + 2 + 1)]
+fn an_experiment_travels_without_the_others(#[case] experiment: &str, #[case] documents: usize) {
+    let place = Place::new(ABLATION);
+    fs::write(place.path("other.toml"), STREAM).unwrap();
+    for file in ["own.toml", "other.toml"] {
+        answer(place.program(&["run", file, "--backbone", "tiny", "--runs", "here", "--json"]));
+    }
+    let export = ["runs", "export", "--runs", "here", "--out", "one.jsonl.gz", "--json", "--experiment"];
+    let exported = answer(place.program(&[&export[..], &[experiment]].concat()));
+    assert_eq!(exported["documents"], documents);
+    assert_eq!(place.import("one.jsonl.gz", "there"), json!({"new": documents, "already_there": 0}));
+    let mistyped = place.program(&[&export[..], &["owm"]].concat()).output().unwrap();
+    assert!(!mistyped.status.success());
+    assert!(errors(&mistyped).contains("there is no experiment `owm`; there are: other, own"), "{}", errors(&mistyped));
+}
+
 /// An experiment that has gone on elsewhere goes on here, and an older export of it takes nothing back.
 #[test]
 fn a_later_export_brings_the_experiment_up_to_date() {

@@ -60,8 +60,8 @@ fn figure(store: &Store, preset: &str, title: &str) -> Option<Figure> {
 pub(crate) fn beyond(store: &Store) -> Option<Figure> {
     let (runs, title) = (store.preset_runs("methods"), "Methods beside the paper's");
     let about = format!(
-        "Validation score against trained parameters, and against the mean time of a training; bars show one standard error of the \
-         mean over seeds. {}",
+        "Validation score against trained parameters, and against the mean time of a training (processor time where a run has one \
+         thread: other work beside it does not count); bars show one standard error of the mean over seeds. {}",
         selected_of(&runs)
     );
     let parameters = panels(&runs, title, &about, Measure::Own, X::AllParameters)?;
@@ -82,7 +82,7 @@ enum X {
 
 impl X {
     fn of(self, point: &Point<'_>) -> f64 {
-        let seconds = || point.seeds.iter().map(|run| run.measured.training_seconds).sum::<f64>();
+        let seconds = || point.seeds.iter().map(|run| run.measured.computing_seconds()).sum::<f64>();
         match self {
             X::Parameters | X::AllParameters => point.trained() as f64,
             X::Seconds => seconds() / point.seeds.len().max(1) as f64,

@@ -13,7 +13,7 @@ use crate::{
     run::{Imported, RunStore},
 };
 
-/// Write all records of a folder into one file, which `report --runs FILE` reads; trained tensors stay behind
+/// Write the records of a folder into one file, which `report --runs FILE` reads; trained tensors stay behind
 ///
 /// With --csv the runs become a table for other programs: a line for each, with its scores and a column for every key.
 #[derive(Args, Debug)]
@@ -24,6 +24,9 @@ pub struct ExportArgs {
     /// The file: NAME.jsonl.gz, or any name with --csv
     #[arg(long, value_name = "FILE", required_unless_present = "csv")]
     out: Option<PathBuf>,
+    /// Only these experiments, with their runs [default: everything]
+    #[arg(long = "experiment", value_name = "NAME,…", value_delimiter = ',', conflicts_with = "csv")]
+    experiments: Vec<String>,
     /// Comma-separated values instead, on standard output if --out names no file
     #[arg(long)]
     csv: bool,
@@ -53,7 +56,7 @@ struct Exported {
 }
 
 pub fn export(args: &ExportArgs) -> Result<()> {
-    let ExportArgs { runs, out, csv, json } = args;
+    let ExportArgs { runs, out, experiments, csv, json } = args;
     ensure!(runs.is_dir(), "there is no folder {}", runs.display());
     if *csv {
         return export_csv(args);
@@ -61,7 +64,7 @@ pub fn export(args: &ExportArgs) -> Result<()> {
     let out = out.as_ref().context("give --out: a file whose name ends in .jsonl.gz")?;
     let named = out.to_string_lossy().ends_with(analysis::EXPORT);
     ensure!(named, "--out {}: its name must end in {}", out.display(), analysis::EXPORT);
-    let documents = analysis::export(runs, out)
+    let documents = analysis::export(runs, experiments, out)
         .with_context(|| format!("cannot export {} to {}", runs.display(), out.display()))?;
     let exported = Exported { file: out.clone(), documents };
     print(&exported, *json, || format!("{documents} documents: {}\n", out.display()))
