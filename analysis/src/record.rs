@@ -224,3 +224,32 @@ impl Measured {
         computed.map_or(1.0, |computed| (computed / seconds).min(1.0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::a_shared_core(Some(40.0), Some(1), 20.0)]
+    #[case::a_core_of_its_own(Some(81.0), Some(1), 40.0)]
+    #[case::several_threads(Some(40.0), Some(2), 40.0)]
+    #[case::another_device(Some(40.0), None, 40.0)]
+    #[case::an_old_record(None, Some(1), 40.0)]
+    fn what_a_run_waited_for_others_is_not_its_computing(
+        #[case] cpu_seconds: Option<f64>,
+        #[case] threads: Option<usize>,
+        #[case] expected: f64,
+    ) {
+        let measured =
+            Measured { training_seconds: 40.0, evaluation_seconds: 40.0, cpu_seconds, threads, ..Measured::default() };
+        assert_eq!(measured.computing_seconds(), expected);
+    }
+
+    #[test]
+    fn a_run_that_took_no_time_computed_all_of_it() {
+        let measured = Measured { cpu_seconds: Some(0.0), threads: Some(1), ..Measured::default() };
+        assert_eq!(measured.computing_share(), 1.0);
+    }
+}

@@ -227,27 +227,33 @@ fn packed(text: &str) -> Vec<u8> {
     packed.finish().unwrap()
 }
 
+/// What `docs/results/publish` puts there: a file of records, and beside it what was drawn of them.
+fn published(records: &str) -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/results").join(records)
+}
+
 /// The figures and tables of the results are what the records beside them make: whoever changes a drawing draws them anew.
 #[rstest]
-fn the_published_records_draw_what_is_published(#[values("figures", "tables")] folder: &str) {
-    let results = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/results");
-    let (place, records) = (Place::new(""), results.join("desk.jsonl.gz"));
+fn the_published_records_draw_what_is_published(
+    #[values("desk.jsonl.gz")] records: &str,
+    #[values("figures", "tables")] folder: &str,
+) {
+    let (place, records) = (Place::new(""), published(records));
     answer(place.program(&["report", "--runs", &records.display().to_string(), "--out", "out", "--json"]));
-    let published: Vec<_> = fs::read_dir(results.join(folder)).unwrap().flatten().collect();
-    assert!(!published.is_empty());
-    for file in published {
+    let files: Vec<_> = fs::read_dir(records.with_file_name(folder)).unwrap().flatten().collect();
+    assert!(!files.is_empty());
+    for file in files {
         let (name, made) = (file.file_name(), place.path("out").join(folder).join(file.file_name()));
         assert!(fs::read(file.path()).unwrap() == fs::read(made).unwrap(), "{name:?}: `report` makes another");
     }
 }
 
 /// The text says of how many runs it is.
-#[test]
-fn the_results_say_how_many_runs_are_published() {
-    let results = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/results");
-    let documents = analysis::documents(&results.join("desk.jsonl.gz")).unwrap();
+#[rstest]
+fn the_results_say_how_many_runs_are_published(#[values("desk.jsonl.gz")] records: &str) {
+    let documents = analysis::documents(&published(records)).unwrap();
     let runs = documents.keys().filter(|file| file.ends_with("/record.json")).count();
-    let said = format!("`desk.jsonl.gz` ({runs} runs,");
-    let text = fs::read_to_string(results.join("README.md")).unwrap();
+    let said = format!("`{records}` ({runs} runs");
+    let text = fs::read_to_string(published("README.md")).unwrap();
     assert!(text.contains(&said), "the text does not say {said}");
 }
