@@ -434,7 +434,10 @@ fn an_estimate_counts_what_is_left_and_learns_from_finished_runs() {
     answer(place.program(&["runs", "export", "--runs", "runs", "--out", "half.jsonl", "--json"]));
     answer(place.program(&["runs", "import", "half.jsonl", "--runs", "there", "--json"]));
     let there = place.run(&["--runs", "there", "--dry-run"])["estimate"].clone();
-    assert_eq!((&there["finished"], &there["speeds_of_runs"], &there["speeds_measured"]), (&json!(3), &json!(0), &json!(3)));
+    assert_eq!(
+        (&there["finished"], &there["speeds_of_runs"], &there["speeds_measured"]),
+        (&json!(3), &json!(0), &json!(3))
+    );
     place.run(&["--runs", "runs"]);
     assert_eq!((&estimate()["runs"], &estimate()["seconds"]), (&json!(0), &json!(0.0)));
 }
