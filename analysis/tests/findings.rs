@@ -581,7 +581,7 @@ fn memory_is_judged_by_every_output(
 ) {
     let mut folder = Folder::new();
     folder.stream(tuning, tasks, same);
-    check(&folder, "stays as it was", expected);
+    check(&folder, "not forgotten", expected);
 }
 
 #[test]
@@ -589,7 +589,7 @@ fn memory_is_of_tasks_that_were_learnt_before() {
     let mut folder = Folder::new();
     folder.stream("adapters", &["a", "b", "c", "d", "e"], true);
     folder.stream("full", &["a", "b", "c", "d", "e"], false);
-    let shows = finding(&folder, "stays as it was").shows;
+    let shows = finding(&folder, "not forgotten").shows;
     assert!(
         shows.contains("adapters: 10 of 10 evaluations") && shows.contains("one network: 0 of 10 evaluations"),
         "{shows}"

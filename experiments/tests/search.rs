@@ -12,7 +12,7 @@ use std::{
 };
 
 #[cfg(target_os = "linux")]
-use common::process::{children, signal};
+use common::process::{children, listen_to_ctrl_c, signal};
 use serde_json::Value;
 
 /// Runs `adapter-lab` in `place`, with a cache of its own there.
@@ -156,7 +156,9 @@ fn an_interrupted_search_keeps_what_it_has(#[values("1", "2")] jobs: &str) {
     let run = ["run", "own.toml", "--backbone", "nano", "--runs", "runs", "--jobs", jobs];
     let runs = place.path().join("runs");
     let interrupted = |after: usize| {
-        let mut child = command(place.path(), &run).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut program = command(place.path(), &run);
+        listen_to_ctrl_c(&mut program);
+        let mut child = program.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         wait_for_trials(&mut child, &runs, after);
         signal(child.id(), libc::SIGINT);
         assert!(!child.wait().unwrap().success());

@@ -431,8 +431,8 @@ fn an_estimate_counts_what_is_left_and_learns_from_finished_runs() {
     let half = estimate();
     assert_eq!((&half["runs"], &half["finished"], &half["speeds_measured"]), (&json!(3), &json!(3), &json!(0)));
     // Elsewhere these records are finished runs too, but the speed is another machine's.
-    answer(place.program(&["runs", "export", "--runs", "runs", "--out", "half.jsonl", "--json"]));
-    answer(place.program(&["runs", "import", "half.jsonl", "--runs", "there", "--json"]));
+    answer(place.program(&["runs", "export", "--runs", "runs", "--out", "half.jsonl.gz", "--json"]));
+    answer(place.program(&["runs", "import", "half.jsonl.gz", "--runs", "there", "--json"]));
     let there = place.run(&["--runs", "there", "--dry-run"])["estimate"].clone();
     assert_eq!(
         (&there["finished"], &there["speeds_of_runs"], &there["speeds_measured"]),

@@ -1,12 +1,24 @@
 //! Processes that tests disturb.
 
-use std::fs;
+use std::{fs, os::unix::process::CommandExt, process::Command};
 
 use libc::c_int;
 
 /// Sends a signal to a process; one that is over feels nothing.
 pub fn signal(process: u32, signal: c_int) {
     send(process as c_int, signal);
+}
+
+/// Has a program that is about to start end at SIGINT from its first moment: what a shell starts in the background ignores it,
+/// these tests too, and a program inherits that.
+pub fn listen_to_ctrl_c(program: &mut Command) {
+    let listen = || {
+        // SAFETY: it may be called between fork and exec.
+        unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+        Ok(())
+    };
+    // SAFETY: it does nothing else.
+    unsafe { program.pre_exec(listen) };
 }
 
 /// Sends a signal to a process and all of its group, as a terminal does.
