@@ -236,7 +236,7 @@ fn published(records: &str) -> std::path::PathBuf {
 /// The figures and tables of the results are what the records beside them make: whoever changes a drawing draws them anew.
 #[rstest]
 fn the_published_records_draw_what_is_published(
-    #[values("desk.jsonl.gz")] records: &str,
+    #[values("desk.jsonl.gz", "wide/wide.jsonl.gz")] records: &str,
     #[values("figures", "tables")] folder: &str,
 ) {
     let (place, records) = (Place::new(""), published(records));
@@ -251,7 +251,7 @@ fn the_published_records_draw_what_is_published(
 
 /// The text says of how many runs it is.
 #[rstest]
-fn the_results_say_how_many_runs_are_published(#[values("desk.jsonl.gz")] records: &str) {
+fn the_results_say_how_many_runs_are_published(#[values("desk.jsonl.gz", "wide/wide.jsonl.gz")] records: &str) {
     let documents = analysis::documents(&published(records)).unwrap();
     let runs = documents.keys().filter(|file| file.ends_with("/record.json")).count();
     let said = format!("`{records}` ({runs} runs");
