@@ -14,9 +14,8 @@ use crate::{
     Kept, SCHEMA, Scored, Status,
     export::documents,
     files::{read_file, sweep, write_file},
-    folder::{CHECKPOINT, RECORD, RUN, STEPS},
+    folder::{CHECKPOINT, RECORD, RUN, STEPS, is_run},
     parallel::shared_out,
-    store::is_run,
 };
 
 /// A run in short.
@@ -236,7 +235,9 @@ fn read_index(place: &Path) -> HashMap<String, (Stamp, Listed)> {
 
 fn write_index(place: &Path, runs: &[(Option<Stamp>, Listed)]) -> io::Result<()> {
     let lines = |runs: &[(Option<Stamp>, Listed)]| {
-        let known = runs.iter().filter(|(stamp, _)| stamp.is_some());
+        // What cannot be read may be readable next time: its permissions change, or the program does.
+        let is_read = |run: &Listed| !matches!(run.state, RunState::Unreadable(_));
+        let known = runs.iter().filter(|(stamp, run)| stamp.is_some() && is_read(run));
         known.map(|run| serde_json::to_string(run).map(|line| line + "\n")).collect()
     };
     let text: String = shared_out(runs, &lines).into_iter().collect::<serde_json::Result<_>>()?;
@@ -298,6 +299,10 @@ mod tests {
         assert!(second.iter().all(|run| run.id != ids[1]));
         assert!(matches!(second[1].state, RunState::Unreadable(_)));
         assert_eq!(second[WORTH_IT - 1].id, "ffffffffffffffff");
+
+        // What cannot be read is not remembered: the same file may be readable next time.
+        write_index(place, &second.iter().map(|run| (Some((1, 1)), run.clone())).collect::<Vec<_>>()).unwrap();
+        assert!(!read_index(place).contains_key(&ids[2]) && read_index(place).contains_key(&ids[3]));
 
         // Whatever stands in the index, the records are the truth.
         fs::write(place.join(INDEX), "nonsense\n{}\n").unwrap();

@@ -27,6 +27,10 @@ pub struct Report {
     pub page: PathBuf,
     /// Finished runs that were read.
     pub runs: usize,
+    /// How many of them belong to no experiment, so that nothing is drawn of them.
+    pub single: usize,
+    /// Names of the figures and tables of experiments that none of the exhibits is made of.
+    pub own: Vec<String>,
     /// The verdicts that belong to any of the exhibits.
     pub findings: Vec<Finding>,
     /// Names of the exhibits that have nothing to show.
@@ -57,57 +61,69 @@ pub enum ReportError {
     Render(#[from] RenderError),
 }
 
-/// Reads the runs in `runs` and writes the page, the figures and the tables into `out`: those of `exhibits`, such as
-/// [`paper_exhibits`](crate::paper_exhibits), and before them a figure and a table of every experiment that none of them is
-/// made of; the page's foot says how it was `made`. The verdicts are a table of their own, `findings`. A file is there whole or
-/// not at all.
+/// Reads the runs in `runs` and [writes](Store::write_report) what they show.
 ///
 /// # Errors
 /// If there is no such folder of runs, or a file cannot be written. Runs that are missing or damaged are gaps, not errors.
 pub fn write_report(runs: &Path, out: &Path, exhibits: &[Exhibit], made: &Made) -> Result<Report, ReportError> {
-    let store = Store::read(runs)?;
-    let own = own::exhibits(&store, exhibits);
-    let show = |of: &[Exhibit]| one_by_one(of, &|exhibit| exhibit.show(&store));
-    let (own_shown, shown) = (show(&own), show(exhibits));
-    let named = |name: &str| exhibits.iter().any(|exhibit| exhibit.name() == name);
-    let mut findings = findings(&store);
-    findings.retain(|finding| finding.shown_in.iter().any(|name| named(name)));
-    for folder in [out.to_owned(), out.join("figures"), out.join("tables")] {
-        fs::create_dir_all(&folder).map_err(|reason| ReportError::Write { path: folder.clone(), reason })?;
-        sweep(&folder);
-    }
-    let all = || own.iter().chain(exhibits).zip(own_shown.iter().chain(&shown));
-    let figures: Vec<(&Exhibit, &Figure)> = all()
-        .filter_map(|(exhibit, shown)| match shown {
-            Some(Shown::Figure(figure)) => Some((exhibit, figure)),
-            Some(Shown::Table(_)) | None => None,
-        })
-        .collect();
-    // Pictures cost most, in time and in memory: no more than there are cores at once.
-    let written = one_by_one(&figures, &|(exhibit, figure)| write_figure(exhibit.name(), figure, out));
-    written.into_iter().collect::<Result<(), ReportError>>()?;
-    for (exhibit, shown) in all() {
-        if let Some(Shown::Table(table)) = shown {
-            write_table(exhibit.name(), table, out)?;
+    Store::read(runs)?.write_report(out, exhibits, made)
+}
+
+impl Store {
+    /// Writes the page, the figures and the tables into `out`: those of `exhibits`, such as
+    /// [`paper_exhibits`](crate::paper_exhibits), and before them a figure and a table of every experiment that none of them is
+    /// made of; the page's foot says how it was `made`. The verdicts are a table of their own, `findings`. A file is there whole
+    /// or not at all.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn write_report(self, out: &Path, exhibits: &[Exhibit], made: &Made) -> Result<Report, ReportError> {
+        let own = own::exhibits(&self, exhibits);
+        let show = |of: &[Exhibit]| one_by_one(of, &|exhibit| exhibit.show(&self));
+        let (own_shown, shown) = (show(&own), show(exhibits));
+        let named = |name: &str| exhibits.iter().any(|exhibit| exhibit.name() == name);
+        let mut findings = findings(&self);
+        findings.retain(|finding| finding.shown_in.iter().any(|name| named(name)));
+        for folder in [out.to_owned(), out.join("figures"), out.join("tables")] {
+            fs::create_dir_all(&folder).map_err(|reason| ReportError::Write { path: folder.clone(), reason })?;
+            sweep(&folder);
         }
+        let all = || own.iter().chain(exhibits).zip(own_shown.iter().chain(&shown));
+        let figures: Vec<(&Exhibit, &Figure)> = all()
+            .filter_map(|(exhibit, shown)| match shown {
+                Some(Shown::Figure(figure)) => Some((exhibit, figure)),
+                Some(Shown::Table(_)) | None => None,
+            })
+            .collect();
+        // Pictures cost most, in time and in memory: no more than there are cores at once.
+        let written = one_by_one(&figures, &|(exhibit, figure)| write_figure(exhibit.name(), figure, out));
+        written.into_iter().collect::<Result<(), ReportError>>()?;
+        for (exhibit, shown) in all() {
+            if let Some(Shown::Table(table)) = shown {
+                write_table(exhibit.name(), table, out)?;
+            }
+        }
+        if !findings.is_empty() {
+            write_table("findings", &verdicts(&findings), out)?;
+        }
+        let absolute = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let page = Page {
+            store: &self,
+            link: self.folder.is_dir().then(|| link(&absolute(out), &absolute(&self.folder))),
+            own: own.iter().zip(&own_shown).collect(),
+            exhibits: exhibits.iter().zip(&shown).collect(),
+            findings: &findings,
+            made,
+        };
+        let path = out.join("report.html");
+        write(&path, page.html()?.as_bytes())?;
+        let missing = all().filter(|(exhibit, shown)| shown.is_none() && exhibit.is_missed());
+        let gaps = missing.map(|(exhibit, _)| exhibit.name().to_owned()).collect();
+        let drawn = own.iter().zip(&own_shown).filter(|(_, shown)| shown.is_some());
+        let own = drawn.map(|(exhibit, _)| exhibit.name().to_owned()).collect();
+        let (runs, single) = (self.finished(), self.single());
+        Ok(Report { page: path, runs, single, own, findings, gaps, problems: self.problems })
     }
-    if !findings.is_empty() {
-        write_table("findings", &verdicts(&findings), out)?;
-    }
-    let absolute = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let page = Page {
-        store: &store,
-        link: runs.is_dir().then(|| link(&absolute(out), &absolute(runs))),
-        own: own.iter().zip(&own_shown).collect(),
-        exhibits: exhibits.iter().zip(&shown).collect(),
-        findings: &findings,
-        made,
-    };
-    let path = out.join("report.html");
-    write(&path, page.html()?.as_bytes())?;
-    let missing = all().filter(|(exhibit, shown)| shown.is_none() && exhibit.is_missed());
-    let gaps = missing.map(|(exhibit, _)| exhibit.name().to_owned()).collect();
-    Ok(Report { page: path, runs: store.finished(), findings, gaps, problems: store.problems })
 }
 
 fn write_figure(name: &str, figure: &Figure, out: &Path) -> Result<(), ReportError> {

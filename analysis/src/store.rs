@@ -3,18 +3,20 @@
 use std::{
     borrow::Cow,
     cmp::Ordering,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
 
 use crate::{
     AblationRecord, ExperimentRecord, RunRecord, SCHEMA, StreamRecord,
     export::documents,
     files::read_file,
-    folder::{ABLATION, CHECKPOINT, EXPERIMENTS, LOCK, LOGS, PARAMETERS, QUEUES, RECORD, STEPS, STREAMS, TENSORBOARD},
+    folder::{ABLATION, CHECKPOINT, EXPERIMENTS, LOCK, PARAMETERS, RECORD, STEPS, STREAMS, is_run},
     parallel::shared_out,
     setup::{ACCURACY, Common, Run},
 };
@@ -58,14 +60,6 @@ pub enum StoreError {
         /// Why.
         reason: io::Error,
     },
-}
-
-/// What is in these is no run.
-const NOT_RUNS: [&str; 5] = [EXPERIMENTS, STREAMS, LOGS, QUEUES, TENSORBOARD];
-
-/// Whether something of this name in a folder of runs is a run.
-pub(crate) fn is_run(name: &str) -> bool {
-    !NOT_RUNS.contains(&name)
 }
 
 /// What a run leaves in its folder before its record.
@@ -133,6 +127,20 @@ impl Store {
         }
     }
 
+    /// Changes the configurations of all runs, such as by adding defaults that records leave out.
+    pub fn change_configs(&mut self, change: impl Fn(&mut Map<String, Value>)) {
+        // Equal ones are kept once, before and after.
+        let mut changed = HashMap::new();
+        for run in self.runs.values_mut() {
+            let new = changed.entry(Arc::as_ptr(&run.config)).or_insert_with(|| {
+                let mut config = (*run.config).clone();
+                change(&mut config);
+                (run.config.clone(), Arc::new(config))
+            });
+            run.config = new.1.clone();
+        }
+    }
+
     /// A record, if it can be used.
     fn read_record<T: DeserializeOwned>(&mut self, file: &str, documents: &Documents<'_>) -> Option<T> {
         read_record(file, documents).map_err(|problem| self.problems.push(problem)).ok()
@@ -156,6 +164,14 @@ impl Store {
     /// How many runs are finished and readable.
     pub fn finished(&self) -> usize {
         self.runs.len()
+    }
+
+    /// How many of them belong to no experiment, such as a single training or a search for one task.
+    pub fn single(&self) -> usize {
+        let streams = self.streams.values().flat_map(|stream| &stream.stages).map(|stage| &stage.run);
+        let listed: BTreeSet<&String> =
+            self.experiments.values().flat_map(|record| &record.runs).chain(streams).collect();
+        self.runs.keys().filter(|id| !listed.contains(id)).count()
     }
 
     /// Every experiment, by the name of its file.

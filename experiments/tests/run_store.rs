@@ -126,6 +126,79 @@ fn only_what_nobody_needs_is_removed_and_only_when_asked() {
 }
 
 #[test]
+fn a_key_that_came_later_is_known_at_its_default() {
+    let place = Place::new(
+        r#"
+        task = "file:task0.csv"
+        batch_size = 8
+        epochs = 1
+        series = [{ tuning = "adapters", adapter_size = 2, layer_norm = [true, false] }, { tuning = "head" }]
+        "#,
+    );
+    place.run(&["--runs", "runs"]);
+    let found = |condition: &str| ids(&answer(place.program(&["runs", "list", "--json", "--where", condition])));
+    let (with, without) = (found("layer_norm=true"), found("layer_norm=false"));
+    assert_eq!((with.len(), without.len(), found("layer_norm!=true").len()), (1, 1, 2));
+    assert!(text(&place, &["runs", "list"]).contains("layer_norm"));
+    assert!(text(&place, &["runs", "list", "--csv"]).lines().next().unwrap().contains("layer_norm"));
+    assert!(text(&place, &["runs", "show", &with[0]]).contains("layer_norm"));
+    let differences = text(&place, &["runs", "diff", &with[0], &without[0]]);
+    assert!(differences.contains("config.layer_norm") && !differences.contains("config.scaling"), "{differences}");
+    // The record itself stays as it is: its id follows from it.
+    let record = &contents(&place.path("runs"))[&with[0]].0;
+    assert!(record["config"].get("layer_norm").is_none(), "{record}");
+
+    let said = text(&place, &["report"]);
+    assert!(said.contains("your own experiments: own, own-table"), "{said}");
+    let figure = fs::read_to_string(place.path("out/figures/own.svg")).unwrap();
+    assert!(figure.contains("layer norm yes") && figure.contains("layer norm no<"), "{figure}");
+    assert!(!figure.contains("layer norm none"), "{figure}");
+}
+
+#[test]
+fn a_run_under_way_is_shown_with_how_to_continue() {
+    let place = place();
+    let runs = place.path("runs");
+    let id = contents(&runs).keys().next().unwrap().clone();
+    fs::remove_file(runs.join(&id).join("record.json")).unwrap();
+    let said = text(&place, &["runs", "show", &id]);
+    assert!(said.contains(&format!("`train --resume {id} --runs runs` continues it")), "{said}");
+    assert!(said.contains("batch_size"), "{said}");
+    assert_eq!(answer(place.program(&["runs", "show", &id, "--json"]))["state"], "unfinished");
+}
+
+#[test]
+fn an_experiment_may_be_called_like_a_file_of_ours() {
+    let place = place();
+    fs::rename(place.path("own.toml"), place.path("record.toml")).unwrap();
+    text(&place, &["run", "record.toml", "--backbone", "tiny"]);
+    text(&place, &["runs", "export", "--out", "all.jsonl.gz"]);
+    text(&place, &["runs", "import", "all.jsonl.gz", "--runs", "others"]);
+    assert!(place.path("others/experiments/record.json").is_file());
+}
+
+#[test]
+fn folders_that_are_no_runs_are_never_removed() {
+    let place = place();
+    let runs = place.path("runs");
+    // Somebody's own files, and a folder that is only called like a run.
+    let own = [".git/config", "notes/lock", "0123456789abcdef/thesis.txt"].map(|file| runs.join(file));
+    for file in &own {
+        fs::create_dir(file.parent().unwrap()).unwrap();
+        fs::write(file, "mine").unwrap();
+    }
+    fs::create_dir(runs.join("empty")).unwrap();
+    let before = contents(&runs);
+    // The folder above the runs is easily named by mistake.
+    for folder in ["runs", "."] {
+        let said = text(&place, &["runs", "gc", "--runs", folder, "--unfinished", "--yes"]);
+        assert!(said.contains("nothing to remove"), "{said}");
+    }
+    assert_eq!(contents(&runs), before);
+    assert!(own.iter().all(|file| file.is_file()) && runs.join("empty").is_dir());
+}
+
+#[test]
 fn a_run_that_cannot_be_read_is_listed_as_such() {
     let place = place();
     let run = place.path("runs").join(contents(&place.path("runs")).keys().next().unwrap());

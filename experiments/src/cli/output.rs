@@ -28,7 +28,11 @@ pub fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<_> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
-    let is_number = |cell: &str| cell.starts_with(|c: char| c.is_ascii_digit());
+    // A number may have a unit behind it: `12 s`. A word that begins with a digit, such as an id, is none.
+    let is_number = |cell: &str| {
+        let first = cell.split(' ').next().unwrap_or_default();
+        first.starts_with(|c: char| c.is_ascii_digit()) && first.replace([',', '×', '%'], "").parse::<f64>().is_ok()
+    };
     let numeric: Vec<_> = (0..columns)
         .map(|column| rows.iter().skip(1).filter_map(|row| row.get(column)).all(|cell| is_number(cell)))
         .collect();

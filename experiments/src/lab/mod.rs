@@ -310,6 +310,16 @@ impl Lab {
         all
     }
 
+    /// Adds to the configuration in a record what it leaves out: keys that its method got later, at their defaults.
+    pub fn complete(&self, config: &mut Keys) {
+        let tuning = config.get("tuning").and_then(Value::as_str);
+        let Some(kind) = self.methods().find(|method| Some(method.name()) == tuning) else { return };
+        let later = kind.defaults().into_iter().filter(|(key, _)| kind.later_keys().contains(&key.as_str()));
+        for (key, default) in later {
+            config.entry(key).or_insert(default);
+        }
+    }
+
     /// All presets, in the order in which they were added.
     pub fn presets(&self) -> &[Preset] {
         &self.presets
@@ -330,7 +340,9 @@ impl Lab {
 }
 
 /// Names with a meaning of their own in experiment files, records or the environment.
-const RESERVED: [&str; 10] = ["files", "about", "kind", "series", "by_task", "data", "cache", "device", "pip", "npm"];
+const RESERVED: [&str; 13] = [
+    "files", "about", "kind", "series", "by_task", "slurm", "data", "cache", "device", "pip", "npm", "mirror", "stale_after",
+];
 
 /// The parts of an experiment file that apply at some scales only, in the order in which a later one wins.
 pub(crate) const PARTS: [&str; 4] = ["quick", "synthetic", "desk", "wide"];

@@ -161,7 +161,8 @@ impl RunStore {
     pub fn import(&self, export: &Path) -> Result<Imported> {
         let documents = analysis::documents(export).with_context(|| format!("cannot read {}", export.display()))?;
         for (file, bytes) in &documents {
-            if let Some((id, folder::RECORD)) = file.split_once('/') {
+            // An experiment may be called `record`.
+            if let Some((id, folder::RECORD)) = file.split_once('/').filter(|(id, _)| folder::is_run(id)) {
                 parse_record(bytes, id, &format!("{}, {file}", export.display()))?;
             }
         }

@@ -186,6 +186,11 @@ impl Array {
         Ok(lines.filter(|state| !state.is_empty() && !["COMPLETING", "COMPLETED"].contains(state)).count())
     }
 
+    /// Whether no job of it waits or runs any more. Where Slurm does not answer, one may.
+    pub fn is_over(&self) -> bool {
+        self.jobs().is_empty() || matches!(self.waiting_or_running(), Ok(0))
+    }
+
     /// Cancels them all.
     ///
     /// # Errors

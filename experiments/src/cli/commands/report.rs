@@ -1,17 +1,20 @@
 //! `report`: figures, tables and a page from records.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use analysis::{Finding, Problem, Verdict};
+use analysis::{Finding, Problem, Store, Verdict};
 use anyhow::{Result, ensure};
 use clap::Args;
 use serde::Serialize;
 
-use crate::cli::{
-    Session,
-    log::{self, Level},
-    made::made,
-    output::print,
+use crate::{
+    cli::{
+        Session,
+        log::{self, Level},
+        made::made,
+        output::print,
+    },
+    lab::Lab,
 };
 
 /// Draw every figure and table from finished runs, without training
@@ -36,6 +39,10 @@ pub struct ReportArgs {
 pub(super) struct Written {
     page: PathBuf,
     runs: usize,
+    /// How many of them belong to no experiment.
+    single: usize,
+    /// Figures and tables of your own experiments.
+    own: Vec<String>,
     /// Whether these runs agree with what the paper found.
     findings: Vec<FindingRow>,
     /// Figures and tables without any run.
@@ -55,18 +62,19 @@ impl Written {
     pub fn check_whole(&self, allow_incomplete: bool) -> Result<()> {
         let about = |problem: &Problem| serde_json::json!({"file": problem.file, "what": problem.what});
         for problem in self.problems.iter().take(SAID) {
-            let text = format!("{} cannot be read: {}", problem.file, problem.what);
+            let text = format!("{}: {}", problem.file, problem.what);
             log::say(Level::Failure, "unreadable", &text, || about(problem));
         }
         let (all, more) = (self.problems.len(), self.problems.len().saturating_sub(SAID));
         if more > 0 {
-            let text = format!("and {more} more records cannot be read");
+            let text = format!("{more} more cannot be read");
             log::say(Level::Failure, "unreadable", &text, || serde_json::json!({"more": more}));
         }
+        let (records, them) = if all == 1 { ("record", "it") } else { ("records", "them") };
         ensure!(
             allow_incomplete || all == 0,
-            "the report is made without {all} records that cannot be read: remove them, or import them again; with \
-             --allow-incomplete that is no error"
+            "the report leaves out {all} {records} that cannot be read: remove {them} or import {them} again, or give \
+             --allow-incomplete"
         );
         Ok(())
     }
@@ -78,6 +86,9 @@ struct FindingRow {
     finding: &'static str,
     shows: String,
     verdict: Verdict,
+    /// Whether there is anything to compare.
+    #[serde(skip)]
+    is_compared: bool,
     /// Where they disagree: the likely reason, if one is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     likely: Option<String>,
@@ -85,28 +96,57 @@ struct FindingRow {
 
 impl From<analysis::Report> for Written {
     fn from(report: analysis::Report) -> Self {
-        let row = |Finding { name: finding, shows, verdict, likely, .. }: Finding| FindingRow {
+        let row = |Finding { name: finding, shows, verdict, likely, effects, left_out, .. }: Finding| FindingRow {
             finding,
             shows,
             verdict,
+            is_compared: !(effects.is_empty() && left_out.is_empty()),
             likely,
         };
-        let findings = report.findings.into_iter().map(row).collect();
-        Self { page: report.page, runs: report.runs, findings, gaps: report.gaps, problems: report.problems }
+        let analysis::Report { page, runs, single, own, findings, gaps, problems } = report;
+        Self { page, runs, single, own, findings: findings.into_iter().map(row).collect(), gaps, problems }
     }
 }
 
 pub fn run(args: &ReportArgs, session: &Session<'_>) -> Result<()> {
-    let written: Written = analysis::write_report(&args.runs, &args.out, session.lab.exhibits(), &made())?.into();
+    let written: Written = write(&args.runs, &args.out, session.lab)?.into();
     print(&written, args.json, || text(&written))?;
     written.check_whole(args.allow_incomplete)
 }
 
+/// Writes the report on `runs` into `out`.
+pub(super) fn write(runs: &Path, out: &Path, lab: &Lab) -> Result<analysis::Report> {
+    let mut store = Store::read(runs)?;
+    store.change_configs(|config| lab.complete(config));
+    Ok(store.write_report(out, lab.exhibits(), &made())?)
+}
+
 /// Where the report is, what it says, and what it lacks.
 pub(super) fn text(written: &Written) -> String {
-    let mut text = format!("{} runs: {}\n", written.runs, written.page.display());
-    for FindingRow { finding, verdict, .. } in &written.findings {
+    let runs = |number: usize| format!("{number} {}", if number == 1 { "run" } else { "runs" });
+    let mut text = format!("{}: {}\n", runs(written.runs), written.page.display());
+    if written.runs == 0 {
+        text += "There is nothing to draw: give --runs the folder of your runs (`reproduce` keeps them in out/runs)\n";
+        return text;
+    }
+    if written.single > 0 {
+        text += &format!(
+            "not drawn, because they belong to no experiment: {} (`runs list` shows them)\n",
+            runs(written.single)
+        );
+    }
+    if !written.own.is_empty() {
+        text += &format!("your own experiments: {}\n", written.own.join(", "));
+    }
+    let (compared, others): (Vec<_>, Vec<_>) = written.findings.iter().partition(|finding| finding.is_compared);
+    if !compared.is_empty() {
+        text += "findings of the paper:\n";
+    }
+    for FindingRow { finding, verdict, .. } in compared {
         text += &format!("  {}: {finding}\n", verdict.in_words());
+    }
+    if !others.is_empty() {
+        text += &format!("findings of the paper that need other runs: {}\n", others.len());
     }
     if !written.gaps.is_empty() {
         text += &format!("not run: {}\n", written.gaps.join(", "));

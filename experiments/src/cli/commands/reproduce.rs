@@ -17,7 +17,6 @@ use crate::{
         ctrl_c::request_stop,
         experiment_args::{Estimated, ExperimentArgs},
         log,
-        made::made,
         output::print,
         sweep_progress::SweepProgress,
     },
@@ -29,7 +28,7 @@ use crate::{
 /// Run every experiment of the paper and write the figures, the tables and the page: also what the program does without a command
 #[derive(Args, Debug)]
 pub struct ReproduceArgs {
-    /// Only these presets (see `list presets`), in this order [default: all, the shortest first]
+    /// Only these presets (see `list presets`), in this order [default: all, the fewest runs first]
     #[arg(long, value_name = "NAME,…", num_args = 1.., value_delimiter = ',')]
     preset: Vec<String>,
     /// A known name (see `list backbones`) or a folder in Hugging Face layout [default: nano at quick scale, else what each preset names]
@@ -100,7 +99,7 @@ pub fn run(args: &ReproduceArgs, session: &Session<'_>) -> Result<()> {
     plans.iter().for_each(|plan| note(plan, &context));
     plans.retain(|plan| !plan.is_empty());
     if args.preset.is_empty() {
-        // The shortest first: the page has something to show as soon as it can.
+        // The fewest runs first: the page has something to show as soon as it can.
         plans.sort_by_key(Plan::planned);
     }
     ensure!(!plans.is_empty(), "there is nothing to run");
@@ -136,7 +135,7 @@ pub fn run(args: &ReproduceArgs, session: &Session<'_>) -> Result<()> {
     // In their order, so that each is whole as soon as it can be. What they share is run once.
     let (mut failed, mut report) = (0, None);
     sweep.execute(&plans, &mut |plan, result, watch| {
-        let written = analysis::write_report(&runs_folder, &args.out, lab.exhibits(), &made())?;
+        let written = report::write(&runs_folder, &args.out, lab)?;
         let mut shown = shown_by(plan, lab);
         shown.retain(|(name, _)| !written.gaps.contains(name));
         let shown: Vec<&str> = shown.iter().map(|(_, short)| short.as_str()).collect();
@@ -155,6 +154,6 @@ pub fn run(args: &ReproduceArgs, session: &Session<'_>) -> Result<()> {
     written.check_whole(false)?;
     match failed {
         0 => Ok(()),
-        failed => bail!("{failed} runs failed; the page names them"),
+        failed => bail!("{failed} runs failed, as said above; the same command tries them again"),
     }
 }

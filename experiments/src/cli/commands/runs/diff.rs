@@ -7,8 +7,11 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{PlaceArgs, written};
-use crate::cli::output::{print, table};
+use super::{PlaceArgs, complete, written};
+use crate::{
+    cli::output::{print, table},
+    lab::Lab,
+};
 
 /// Show what differs between two runs: configuration, result, cost
 #[derive(Args, Debug)]
@@ -35,9 +38,10 @@ struct Difference {
     other: Value,
 }
 
-pub fn run(args: &DiffArgs) -> Result<()> {
-    let (one, other) = (args.place.find(&args.one)?, args.place.find(&args.other)?);
-    let (a, b) = (args.place.record(&one)?, args.place.record(&other)?);
+pub fn run(args: &DiffArgs, lab: &Lab) -> Result<()> {
+    let (one, other) = (args.place.find(&args.one, lab)?, args.place.find(&args.other, lab)?);
+    let (mut a, mut b) = (args.place.record(&one)?, args.place.record(&other)?);
+    [&mut a, &mut b].into_iter().for_each(|record| complete(record, lab));
     let mut differences = Vec::new();
     compare("", &a, &b, &mut differences);
     differences.retain(|difference| difference.key != "id");

@@ -14,13 +14,14 @@ use serde::Serialize;
 use crate::{
     cli::output::{print, table},
     run::{RunStore, StoredRun, owner_of},
-    sweep::{Heard, Queue},
+    sweep::{Array, Heard, Queue},
     train::RunError,
 };
 
 /// Remove what nobody needs any more: leftovers of killed processes, checkpoints of finished runs, work that is over
 ///
-/// Without --yes it only says what it would remove. Records, trained tensors and the files of running processes always stay.
+/// Without --yes it only says what it would remove. Records, trained tensors, the files of running processes and whatever is not of a
+/// run always stay.
 #[derive(Args, Debug)]
 pub struct GcArgs {
     /// Folder of the runs
@@ -79,7 +80,10 @@ fn of_run(store: &RunStore, runs: &Path, id: &str, args: &GcArgs, files: &mut Ve
     let (finished, checkpoint) = (place.join(folder::RECORD).exists(), place.join(folder::CHECKPOINT));
     let begun = place.join(folder::RUN).exists() || checkpoint.exists();
     let mut found = Vec::new();
-    if !finished && !begun {
+    if !finished && !is_of_a_run(id, &place)? {
+        // Somebody's own folder, or one that holds runs itself.
+        return Ok(());
+    } else if !finished && !begun {
         found.push(Rubbish::new(place.clone(), "a run that never began"));
     } else if !finished && args.unfinished {
         found.push(Rubbish::new(place.clone(), "a run that was not finished"));
@@ -113,6 +117,22 @@ fn of_run(store: &RunStore, runs: &Path, id: &str, args: &GcArgs, files: &mut Ve
     Ok(())
 }
 
+/// Whether a folder is that of a run without a record: called like one, and with nothing in it that a run does not write.
+fn is_of_a_run(id: &str, place: &Path) -> Result<bool> {
+    let is_id = id.len() == 16 && id.chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c));
+    let known = [folder::LOCK, folder::RUN, folder::STEPS, folder::CHECKPOINT, folder::PARAMETERS, folder::ABLATION];
+    for entry in fs::read_dir(place).with_context(|| format!("cannot read {}", place.display()))? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let ours = known.contains(&&*name) || name.starts_with(folder::CLAIM) || name.starts_with(".tmp");
+        if !ours || !entry.file_type()?.is_file() {
+            return Ok(false);
+        }
+    }
+    Ok(is_id)
+}
+
 impl Rubbish {
     fn new(path: PathBuf, why: &'static str) -> Self {
         let bytes = size(&path);
@@ -136,7 +156,7 @@ fn remove(file: Option<&Rubbish>, really: bool) -> Result<()> {
     removed.with_context(|| format!("cannot remove {}", path.display()))
 }
 
-/// Whether nobody works at a queue: all of it is done, or everybody has been silent for a day.
+/// Whether nobody works at a queue: all of it is done, or everybody has been silent for a day and no job of it waits for its turn.
 fn is_over(place: &Path) -> bool {
     let Ok(queue) = Queue::read(place) else { return false };
     let mut heard = Heard::new(place);
@@ -146,7 +166,7 @@ fn is_over(place: &Path) -> bool {
         let modified = entry.metadata().and_then(|found| found.modified());
         modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age > day))
     });
-    done || old
+    done || (old && Array::of(place).is_over())
 }
 
 fn text(Collected { removed, bytes, files }: &Collected) -> String {

@@ -14,7 +14,10 @@ use super::{
     filter::{Condition, order},
     written,
 };
-use crate::cli::output::{grouped, print, print_text, table};
+use crate::{
+    cli::output::{grouped, print, print_text, table},
+    lab::Lab,
+};
 
 /// Show runs in a table
 ///
@@ -53,6 +56,9 @@ const ROWS: usize = 1000;
 /// Columns of a table for what differs between runs.
 const COLUMNS: usize = 5;
 
+/// Those that come before all others.
+const FIRST: [&str; 5] = ["backbone", "lr", "epochs", "limit", "seed"];
+
 #[derive(Serialize)]
 struct List<'a> {
     runs: &'a [Listed],
@@ -60,8 +66,8 @@ struct List<'a> {
     of: usize,
 }
 
-pub fn run(args: &ListRunsArgs) -> Result<()> {
-    let all = args.place.list()?;
+pub fn run(args: &ListRunsArgs, lab: &Lab) -> Result<()> {
+    let all = args.place.list(lab)?;
     for key in args.conditions.iter().map(Condition::key).chain(args.sort.as_deref()) {
         if !all.is_empty() && !OWN.contains(&key) && all.iter().all(|run| run.value(key).is_none()) {
             let keys: BTreeSet<&str> = all.iter().flat_map(|run| run.config.keys().map(String::as_str)).collect();
@@ -133,16 +139,25 @@ fn text(runs: &[Listed], of: usize) -> String {
     format!("{}{counted}{more}\n", table(&rows))
 }
 
-/// Keys that are not the same for all runs that have them, those that a table shows anyhow aside.
+/// Keys that are not the same for all runs that have them, or that only some runs of a method have, those that a table shows
+/// anyhow aside: what everybody asks for first, then the others by name.
 fn differing(runs: &[Listed]) -> Vec<String> {
-    let keys: BTreeSet<&String> = runs.iter().flat_map(|run| run.config.keys()).collect();
+    let keys: BTreeSet<&str> = runs.iter().flat_map(|run| run.config.keys()).map(String::as_str).collect();
     let shown = ["task", "tuning", "adapter_size", "k"];
-    let differs = |key: &&String| {
-        let mut values = runs.iter().filter_map(|run| run.config.get(key.as_str()));
+    let differs = |key: &&str| {
+        let mut values = runs.iter().filter_map(|run| run.config.get(*key));
         let first = values.next();
-        !shown.contains(&key.as_str()) && values.any(|value| Some(value) != first)
+        values.any(|value| Some(value) != first) || {
+            let having = |has: bool| {
+                let runs = runs.iter().filter(move |run| run.config.contains_key(*key) == has);
+                runs.filter_map(|run| run.config.get("tuning")?.as_str()).collect::<BTreeSet<&str>>()
+            };
+            !having(true).is_disjoint(&having(false))
+        }
     };
-    keys.into_iter().filter(differs).cloned().collect()
+    let mut differing: Vec<&str> = keys.into_iter().filter(|key| !shown.contains(key)).filter(differs).collect();
+    differing.sort_by_key(|key| FIRST.iter().position(|first| first == key).unwrap_or(FIRST.len()));
+    differing.into_iter().map(str::to_owned).collect()
 }
 
 /// A line for each run, a column for every key.

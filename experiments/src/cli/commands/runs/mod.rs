@@ -16,7 +16,7 @@ use analysis::{Listed, RunState};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand};
 
-use crate::cli::Session;
+use crate::{cli::Session, lab::Lab};
 
 /// Look at runs, compare them, repeat them, tidy up, and carry their records elsewhere
 #[derive(Args, Debug)]
@@ -48,15 +48,15 @@ struct PlaceArgs {
 
 impl PlaceArgs {
     /// All runs.
-    fn list(&self) -> Result<Vec<Listed>> {
+    fn list(&self, lab: &Lab) -> Result<Vec<Listed>> {
         let place = self.runs.display();
         ensure!(self.runs.exists(), "there is no folder {place}: give --runs the folder of `run`, or an export");
-        analysis::list_runs(&self.runs).with_context(|| format!("cannot read {place}"))
+        list(&self.runs, lab)
     }
 
     /// The run whose id begins like this.
-    fn find(&self, id: &str) -> Result<Listed> {
-        let mut found: Vec<Listed> = self.list()?.into_iter().filter(|run| run.id.starts_with(id)).collect();
+    fn find(&self, id: &str, lab: &Lab) -> Result<Listed> {
+        let mut found: Vec<Listed> = self.list(lab)?.into_iter().filter(|run| run.id.starts_with(id)).collect();
         match (found.len(), self.runs.display()) {
             (1, _) => Ok(found.remove(0)),
             (0, place) => bail!("there is no run `{id}` in {place}; `runs list` shows them"),
@@ -83,17 +83,31 @@ impl PlaceArgs {
     }
 }
 
+/// All runs of a folder or an export, with the keys that records leave out.
+fn list(runs: &Path, lab: &Lab) -> Result<Vec<Listed>> {
+    let mut listed = analysis::list_runs(runs).with_context(|| format!("cannot read {}", runs.display()))?;
+    listed.iter_mut().for_each(|run| lab.complete(&mut run.config));
+    Ok(listed)
+}
+
+/// Adds to a record the keys that it leaves out.
+fn complete(record: &mut serde_json::Value, lab: &Lab) {
+    if let Some(config) = record.get_mut("config").and_then(serde_json::Value::as_object_mut) {
+        lab.complete(config);
+    }
+}
+
 pub fn run(args: &RunsArgs, session: &Session<'_>) -> Result<()> {
     match &args.command {
-        RunsCommand::List(args) => list::run(args),
-        RunsCommand::Show(args) => show::run(args),
-        RunsCommand::Diff(args) => diff::run(args),
+        RunsCommand::List(args) => list::run(args, session.lab),
+        RunsCommand::Show(args) => show::run(args, session.lab),
+        RunsCommand::Diff(args) => diff::run(args, session.lab),
         RunsCommand::Repeat(args) => repeat::run(args, session),
         RunsCommand::Watch(args) => watch::run(args, session),
         RunsCommand::Gc(args) => gc::run(args),
-        RunsCommand::Export(args) => transfer::export(args),
+        RunsCommand::Export(args) => transfer::export(args, session.lab),
         RunsCommand::Import(args) => transfer::import(args),
-        RunsCommand::Sync(args) => sync::run(args),
+        RunsCommand::Sync(args) => sync::run(args, session.lab),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `runs repeat`: finished runs, run again and compared.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use adapter_core::mix;
 use analysis::{Listed, RunRecord, RunState, folder};
@@ -18,7 +18,9 @@ use crate::{
         progress::{Progress, Show},
     },
     device::{Devices, vector_bits},
+    lab::Lab,
     run::{RunContext, RunStore},
+    search::NO_BERT,
     study::Repeat,
     train::RunError,
 };
@@ -68,13 +70,16 @@ struct Repeated {
     method: String,
     /// Fields of the record that came out otherwise.
     differ: Vec<String>,
+    /// Whether the repetition was there already: nothing was computed now.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    was_there: bool,
     /// Widths of the vectors that the processors computed with, if they are not the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     vector_bits: Option<[usize; 2]>,
 }
 
 pub fn run(args: &RepeatArgs, session: &Session<'_>) -> Result<()> {
-    let chosen = chosen(args)?;
+    let chosen = chosen(args, session.lab)?;
     if let Some(folder) = &args.keep {
         check_folder(folder)?;
         let is_same = folder.canonicalize().ok().zip(args.place.runs.canonicalize().ok()).is_some_and(|(a, b)| a == b);
@@ -93,6 +98,9 @@ pub fn run(args: &RepeatArgs, session: &Session<'_>) -> Result<()> {
         // An export does not say where a run found its data, and neither do trials: they go by the names in the record.
         let started = args.place.runs.join(&run.id).join(folder::RUN).is_file();
         let manifest = started.then(|| RunStore::new(&args.place.runs).manifest(&run.id)).transpose()?;
+        if manifest.is_none() {
+            check_found(&record)?;
+        }
         let repeat = Repeat {
             lab: session.lab,
             context: &context,
@@ -102,7 +110,7 @@ pub fn run(args: &RepeatArgs, session: &Session<'_>) -> Result<()> {
         };
         let show = if args.json { Show::None } else { Show::Line };
         let mut progress = Progress::of_run(show, args.json, &run.id, &session.stop)?;
-        let differ = repeat.run(&record, &mut progress).map_err(|error| match error {
+        let (differ, was_there) = repeat.run(&record, &mut progress).map_err(|error| match error {
             RunError::Interrupted { kept: false, .. } => anyhow!("interrupted; with --keep DIR it would continue"),
             error => error.explained(args.keep.is_some()),
         })?;
@@ -114,6 +122,7 @@ pub fn run(args: &RepeatArgs, session: &Session<'_>) -> Result<()> {
             task,
             method: record.method.label,
             differ,
+            was_there,
             vector_bits: widths.map(|(then, here)| [then, here]),
         });
     }
@@ -123,15 +132,30 @@ pub fn run(args: &RepeatArgs, session: &Session<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Refuses a run on a file of somebody's own where only its record is there: that has the file's name, and not its place.
+fn check_found(record: &RunRecord) -> Result<()> {
+    let task = record.config.get("task").and_then(|task| task.as_str()).unwrap_or_default();
+    let (id, is_gone) = (&record.id, task.strip_prefix("file:").is_some_and(|path| !Path::new(path).exists()));
+    if record.method.name == NO_BERT {
+        ensure!(!is_gone, "trial {id} is on a file of your own, `{task}`: its record does not say where that is");
+    }
+    ensure!(
+        !is_gone,
+        "run {id} is on a file of your own, `{task}`, and its record does not say where that is: repeat it from the folder in \
+         which it was run (--runs)"
+    );
+    Ok(())
+}
+
 /// The runs to repeat.
-fn chosen(args: &RepeatArgs) -> Result<Vec<Listed>> {
+fn chosen(args: &RepeatArgs, lab: &Lab) -> Result<Vec<Listed>> {
     let Some(sample) = args.sample else {
         ensure!(!args.ids.is_empty(), "which runs? Give their ids, or --sample N");
-        return args.ids.iter().map(|id| args.place.find(id)).collect();
+        return args.ids.iter().map(|id| args.place.find(id, lab)).collect();
     };
     let over = |run: &Listed| matches!(run.state, RunState::Finished | RunState::Diverged);
     let held = |run: &Listed| args.conditions.iter().all(|condition| condition.holds(run));
-    let mut runs: Vec<Listed> = args.place.list()?.into_iter().filter(|run| over(run) && held(run)).collect();
+    let mut runs: Vec<Listed> = args.place.list(lab)?.into_iter().filter(|run| over(run) && held(run)).collect();
     ensure!((1..=runs.len()).contains(&sample), "--sample {sample}: there are {} runs to draw from", runs.len());
     let place = |run: &Listed| run.id.bytes().fold(mix(&[args.sample_seed]), |state, byte| mix(&[state, byte.into()]));
     runs.sort_by_cached_key(|run| (place(run), run.id.clone()));
@@ -141,9 +165,10 @@ fn chosen(args: &RepeatArgs) -> Result<Vec<Listed>> {
 
 impl Repeated {
     fn line(&self) -> String {
-        let Self { id, task, method, differ, vector_bits } = self;
+        let Self { id, task, method, differ, was_there, vector_bits } = self;
         let came = if differ.is_empty() { "the same".to_owned() } else { format!("differs in {}", differ.join(", ")) };
         let widths = vector_bits.map(|[then, here]| format!(" (vectors of {then} bits then, of {here} here)"));
-        format!("{id} {task}, {method}: {came}{}\n", widths.unwrap_or_default())
+        let there = if *was_there { "; its repetition was there already" } else { "" };
+        format!("{id} {task}, {method}: {came}{}{there}\n", widths.unwrap_or_default())
     }
 }

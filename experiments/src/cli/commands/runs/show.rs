@@ -1,11 +1,17 @@
 //! `runs show`: all about one run.
 
+use std::path::Path;
+
+use analysis::{Listed, RunState};
 use anyhow::Result;
 use clap::Args;
 use serde_json::Value;
 
-use super::{PlaceArgs, written};
-use crate::cli::output::{print, table};
+use super::{PlaceArgs, complete, written};
+use crate::{
+    cli::output::{print, table},
+    lab::Lab,
+};
 
 /// Show one run: its configuration, its scores, what it cost
 #[derive(Args, Debug)]
@@ -20,10 +26,25 @@ pub struct ShowArgs {
     json: bool,
 }
 
-pub fn run(args: &ShowArgs) -> Result<()> {
-    let run = args.place.find(&args.id)?;
+pub fn run(args: &ShowArgs, lab: &Lab) -> Result<()> {
+    let run = args.place.find(&args.id, lab)?;
+    if run.state == RunState::Unfinished {
+        return print(&run, args.json, || unfinished(&run, &args.place.runs));
+    }
     let record = args.place.record(&run)?;
-    print(&record, args.json, || text(&record))
+    print(&record, args.json, || {
+        let mut shown = record.clone();
+        complete(&mut shown, lab);
+        text(&shown)
+    })
+}
+
+/// What is known of a run that is under way, or was interrupted.
+fn unfinished(run: &Listed, runs: &Path) -> String {
+    let config = pairs(&Value::Object(run.config.clone()));
+    let config = if config.is_empty() { String::new() } else { format!("\nConfiguration\n{}", indented(config)) };
+    let (id, runs) = (&run.id, runs.display());
+    format!("run {id} is not finished; `train --resume {id} --runs {runs}` continues it\n{config}")
 }
 
 fn text(record: &Value) -> String {
@@ -31,10 +52,7 @@ fn text(record: &Value) -> String {
     let mut text = format!("run {}, {}: {}\n", word("id"), word("status"), written(&record["method"]["label"]));
     let mut part = |title: &str, rows: Vec<Vec<String>>| {
         if !rows.is_empty() {
-            text += &format!(
-                "\n{title}\n{}",
-                table(&[vec![vec![String::new(), String::new()]], rows].concat()).trim_start_matches('\n')
-            );
+            text += &format!("\n{title}\n{}", indented(rows));
         }
     };
     part("Configuration", pairs(&record["config"]));
@@ -46,6 +64,11 @@ fn text(record: &Value) -> String {
     part("Measured", pairs(&record["measured"]));
     part("Made of", [pairs(&record["fingerprints"]), pairs(&record["software"])].concat());
     text
+}
+
+/// Rows without a head.
+fn indented(rows: Vec<Vec<String>>) -> String {
+    table(&[vec![vec![String::new(), String::new()]], rows].concat()).trim_start_matches('\n').to_owned()
 }
 
 /// Keys with their values; what has parts of its own is left to JSON.

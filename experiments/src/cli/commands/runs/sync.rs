@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::{PlaceArgs, filter::Condition};
 use crate::{
     cli::{output::print, progress::Notes},
+    lab::Lab,
     run::{Mlflow, MlflowError},
     train::Watch,
 };
@@ -45,11 +46,11 @@ struct Refused {
     reason: String,
 }
 
-pub fn run(args: &SyncArgs) -> Result<()> {
+pub fn run(args: &SyncArgs, lab: &Lab) -> Result<()> {
     let runs = &args.place.runs;
     ensure!(!runs.is_file(), "{} is an export: give --runs a folder of runs", runs.display());
     let mut mlflow = Mlflow::from_environment()?;
-    let finished = args.place.list()?.into_iter().filter(|run| {
+    let finished = args.place.list(lab)?.into_iter().filter(|run| {
         let over = matches!(run.state, RunState::Finished | RunState::Diverged);
         over && args.conditions.iter().all(|condition| condition.holds(run))
     });

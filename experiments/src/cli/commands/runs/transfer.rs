@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::list::csv;
 use crate::{
     cli::output::{print, print_text},
+    lab::Lab,
     run::{Imported, RunStore},
 };
 
@@ -55,11 +56,11 @@ struct Exported {
     documents: usize,
 }
 
-pub fn export(args: &ExportArgs) -> Result<()> {
+pub fn export(args: &ExportArgs, lab: &Lab) -> Result<()> {
     let ExportArgs { runs, out, experiments, csv, json } = args;
     ensure!(runs.is_dir(), "there is no folder {}", runs.display());
     if *csv {
-        return export_csv(args);
+        return export_csv(args, lab);
     }
     let out = out.as_ref().context("give --out: a file whose name ends in .jsonl.gz")?;
     let named = out.to_string_lossy().ends_with(analysis::EXPORT);
@@ -70,8 +71,8 @@ pub fn export(args: &ExportArgs) -> Result<()> {
     print(&exported, *json, || format!("{documents} documents: {}\n", out.display()))
 }
 
-fn export_csv(ExportArgs { runs, out, json, .. }: &ExportArgs) -> Result<()> {
-    let listed = analysis::list_runs(runs).with_context(|| format!("cannot read {}", runs.display()))?;
+fn export_csv(ExportArgs { runs, out, json, .. }: &ExportArgs, lab: &Lab) -> Result<()> {
+    let listed = super::list(runs, lab)?;
     let text = csv(&listed);
     let Some(out) = out else {
         ensure!(!json, "--json says what was written: give --out a file");
