@@ -75,8 +75,8 @@ fn temporary(path: &Path, bytes: &[u8]) -> io::Result<tempfile::NamedTempFile> {
     // Temporary files are private by default; what is kept has the permissions of any new file.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.tempfile_in(folder)?;
-    file.write_all(bytes)?;
+    let mut file = builder.tempfile_in(folder).map_err(unnamed)?;
+    file.write_all(bytes).map_err(unnamed)?;
     file.as_file().sync_all()?;
     Ok(file)
 }
@@ -99,7 +99,15 @@ pub fn check_writable(path: &Path) -> io::Result<()> {
     if !folder.is_dir() {
         return Err(io::Error::from(io::ErrorKind::NotADirectory));
     }
-    tempfile::NamedTempFile::new_in(folder).map(drop)
+    tempfile::NamedTempFile::new_in(folder).map(drop).map_err(unnamed)
+}
+
+/// The error without the name of the temporary file, which helps nobody.
+fn unnamed(error: io::Error) -> io::Error {
+    match error.to_string().split_once(" at path ") {
+        Some((reason, _)) => io::Error::new(error.kind(), reason.to_owned()),
+        None => error,
+    }
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -112,6 +120,15 @@ fn folder_of(path: &Path) -> &Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_does_not_name_the_temporary_file() {
+        // Nobody, not even root, can make files there.
+        let path = Path::new("/proc/file");
+        for error in [write_atomically(path, b"").unwrap_err(), check_writable(path).unwrap_err()] {
+            assert!(!error.to_string().contains(".tmp"), "{error}");
+        }
+    }
 
     #[test]
     fn a_file_is_replaced_whole_and_nothing_is_left_beside_it() {

@@ -258,7 +258,8 @@ fn average(values: impl Iterator<Item = f64>) -> f64 {
     sum / n
 }
 
-/// Student's t that 95 % of values lie within, between tabled degrees of freedom linear in their inverse.
+/// Student's t that 95 % of values lie within, between tabled degrees of freedom linear in their inverse. From 2 degrees of freedom
+/// on, the fewest of any verdict, that is conservative by at most about 2 %.
 fn t_quantile(freedom: f64) -> f64 {
     const TABLE: [(f64, f64); 16] = [
         (1.0, 12.706),
@@ -295,14 +296,17 @@ mod tests {
     #[rstest]
     #[case(1.0, 12.706)]
     #[case(2.0, 4.303)]
-    // From tables: 2.5 degrees of freedom have 3.558.
-    #[case(2.5, 3.558)]
+    // Between two rows of the table, where it errs most.
+    #[case(2.4, 3.684)]
+    #[case(2.5, 3.575)]
+    #[case(3.5, 2.940)]
     #[case(4.0, 2.776)]
     #[case(40.0, 2.021)]
     #[case(1e9, 1.96)]
-    fn quantiles_are_those_of_tables(#[case] freedom: f64, #[case] expected: f64) {
-        let quantile = t_quantile(freedom);
-        assert!((quantile - expected).abs() < 0.08, "{quantile}");
+    fn quantiles_are_never_too_small_and_at_most_two_percent_too_large(#[case] freedom: f64, #[case] expected: f64) {
+        // Tables have three decimals.
+        let (quantile, rounding) = (t_quantile(freedom), 0.0005);
+        assert!((expected - rounding..=1.02 * expected).contains(&quantile), "{quantile}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::{
     Examples, ExperimentRecord, Store,
-    axis::exact,
+    axis::{counted, exact},
     chart::{Figure, Panel},
     figures,
     names::task_name,
@@ -155,15 +155,18 @@ fn seeds(runs: &[&Run], shown: &Shown) -> Option<String> {
 }
 
 /// What is said of runs that diverged.
-fn diverged(runs: &[&Run]) -> Option<String> {
+fn diverged(runs: &[&Run], shown: &Shown) -> Option<String> {
     let number = runs.iter().filter(|run| run.is_diverged()).count();
-    (number > 0).then(|| {
-        format!(
-            "{number} of {} runs diverged: each counts as the trivial answer, also on other sets than validation (test, \
-             mismatched), where the trivial answer's score on validation stands for it",
-            runs.len()
-        )
-    })
+    // Only spans of layers have a diagonal.
+    let is_of_spans = |panel: &Panel| matches!(panel, Panel::Heat(heat) if heat.diagonal);
+    let counts_as = match shown {
+        Shown::Figure(figure) if figure.panels.iter().any(is_of_spans) => "there is nothing to remove",
+        _ => {
+            "each counts as the trivial answer, also on other sets than validation (test, mismatched), where the trivial \
+             answer's score on validation stands for it"
+        }
+    };
+    (number > 0).then(|| format!("{number} of {} diverged: {counts_as}", counted(runs.len(), "run")))
 }
 
 /// A figure or a table of a report.
@@ -331,9 +334,9 @@ impl Exhibit {
             let theirs = paper::says(&self.name).filter(|_| self.preset).and_then(|said| said.beside(&runs));
             let seeds = seeds(&runs, &shown).filter(|_| shown.has_values(&record.kind));
             let settings = settings(&runs).filter(|_| shown.has_values(&record.kind));
-            let notes = [settings, seeds, theirs, examples(&runs), diverged(&runs), changed, made_by(record)];
+            let notes = [settings, seeds, theirs, examples(&runs), diverged(&runs, &shown), changed, made_by(record)];
             notes.iter().flatten().for_each(|note| shown.note(note));
-            let unfinished = record.unfinished().map(|left| format!("unfinished: {left}"));
+            let unfinished = record.unfinished(store).map(|left| format!("unfinished: {left}"));
             overridden.iter().chain(&unfinished).for_each(|how| shown.call(how));
         }
         Some(shown)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::setup::written;
+use crate::{Store, axis::counted, setup::written};
 
 /// An experiment and which runs belong to it; kept as `experiments/NAME.json` in the folder of the runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,10 +58,30 @@ pub struct DimensionRecord {
 }
 
 impl ExperimentRecord {
-    /// What is left of it, in words: "55 of 96 runs still to do". `None` if it is whole.
-    pub(crate) fn unfinished(&self) -> Option<String> {
-        let left = self.planned.saturating_sub(self.runs.len());
-        (left > 0).then(|| format!("{left} of {} runs still to do", self.planned))
+    /// What is left of it, in words: "55 of 96 runs still to do". `None` if it is whole. A run that it names counts only if its
+    /// record can be read, and with all that the experiment asks of it: a verdict without it would be one of other runs.
+    pub(crate) fn unfinished(&self, store: &Store) -> Option<String> {
+        let done = store.runs(self).len() - self.lacking(store);
+        let left = self.planned.saturating_sub(done);
+        (left > 0).then(|| format!("{left} of {} still to do", counted(self.planned, "run")))
+    }
+
+    /// How many of its readable runs lack what its kind asks of them: an ablation, or a stream that they are a part of.
+    pub(crate) fn lacking(&self, store: &Store) -> usize {
+        let runs = store.runs(self);
+        match self.kind.as_str() {
+            // Of a run that diverged there is nothing to remove.
+            "ablate" => {
+                let trained = runs.iter().filter(|run| !run.is_diverged()).count();
+                trained - store.ablated(self).iter().filter(|(run, _)| !run.is_diverged()).count()
+            }
+            "stream" => {
+                let streams = store.streams(self);
+                let stages = || streams.iter().flat_map(|stream| &stream.stages);
+                runs.iter().filter(|run| stages().all(|stage| stage.run != run.id)).count()
+            }
+            _ => 0,
+        }
     }
 
     /// Whether this is a later state of the same experiment: it has all runs and streams that `earlier` has, and more.

@@ -24,7 +24,7 @@ pub(crate) use parameters::{beyond, fig4, fig5};
 pub(crate) use placement::fig2;
 pub(crate) use rates::fig7;
 pub(crate) use relative::{fig1, fig3, fig3_tasks, of_fig1};
-pub(crate) use spans::{fig6 as fig6_spans, removed};
+pub(crate) use spans::{RunAblation, by_configuration, fig6 as fig6_spans, removed};
 
 /// Points of one task, by method, the paper's first.
 fn methods<'a>(runs: &[&'a Run], task: &str) -> Vec<(&'a MethodRecord, Point<'a>)> {

@@ -255,11 +255,12 @@ impl Page<'_> {
             counted(tasks.len(), "task"),
             duration(seconds.sum())
         );
+        let count_as = if diverged == 1 { "counts" } else { "count" };
         let mut second = vec![match (failed, diverged) {
             (0, 0) => "No run failed or diverged".to_owned(),
             (failed, 0) => format!("{} failed", counted(failed, "run")),
             (failed, diverged) => {
-                format!("{} failed, {diverged} diverged and count as the trivial answer", counted(failed, "run"))
+                format!("{} failed, {diverged} diverged and {count_as} as the trivial answer", counted(failed, "run"))
             }
         }];
         let device = distinct(&mut devices.into_iter());
@@ -291,11 +292,12 @@ impl Page<'_> {
 
     fn verdicts(&self) -> String {
         let number = |wanted| self.findings.iter().filter(|finding| finding.verdict == wanted).count();
+        let verb = |number: usize, verb: &str| format!("{number} {verb}{}", if number == 1 { "s" } else { "" });
         format!(
-            "Of {} findings of the paper, {} agree with these runs and {} disagree; of {} they cannot say.",
-            self.findings.len(),
-            number(Verdict::Agrees),
-            number(Verdict::Disagrees),
+            "Of {} of the paper, {} with these runs and {}; {} cannot be judged.",
+            counted(self.findings.len(), "finding"),
+            verb(number(Verdict::Agrees), "agree"),
+            verb(number(Verdict::Disagrees), "disagree"),
             number(Verdict::CannotSay)
         )
     }
@@ -389,7 +391,7 @@ impl Page<'_> {
     fn incomplete(&self) -> Option<String> {
         let (problems, runs) = (&self.store.problems, self.store.runs.len());
         let first = problems.first().filter(|_| runs > 0)?;
-        let records = if problems.len() == 1 { "1 record".to_owned() } else { format!("{} records", problems.len()) };
+        let records = counted(problems.len(), "record");
         Some(format!("{records} cannot be read, and this page is made without: {}: {}", first.file, first.what))
     }
 
@@ -457,15 +459,21 @@ impl Page<'_> {
             }
             let known = experiment.runs.iter().filter(|id| !self.store.runs.contains_key(*id)).count();
             if known > 0 {
-                let what = format!(" of {known} runs that {} names as finished", experiment.name);
+                let what = format!(" of {} that {} names as finished", counted(known, "run"), experiment.name);
                 gaps.push(("no record".to_owned(), what));
+            }
+            let lacking = experiment.lacking(self.store);
+            if lacking > 0 {
+                let (what, runs) =
+                    (if experiment.kind == "ablate" { "ablation" } else { "stream" }, counted(lacking, "run"));
+                gaps.push((format!("no {what}"), format!(" of {runs} that {} names as finished", experiment.name)));
             }
         }
         let problems = self.store.problems.iter();
         gaps.extend(problems.map(|problem| (problem.file.clone(), format!(": {}", problem.what))));
         if !self.store.unfinished.is_empty() {
-            let (number, names) = (self.store.unfinished.len(), self.store.unfinished.join(", "));
-            gaps.push(("unfinished".to_owned(), format!(", the same command continues them: {number} runs ({names})")));
+            let (runs, names) = (counted(self.store.unfinished.len(), "run"), self.store.unfinished.join(", "));
+            gaps.push(("unfinished".to_owned(), format!(", the same command continues them: {runs} ({names})")));
         }
         gaps
     }

@@ -1,4 +1,5 @@
-//! What the paper names and the numbers that it gives. Nothing else in this crate is a number of a result.
+//! What the paper names, and its numbers that figures and tables show beside ours. `findings` and `thresholds` quote more of
+//! them in words. There is no other number of a result in this crate: ours are computed from the records.
 
 use crate::{
     chart::{Look, PALETTE},

@@ -203,12 +203,18 @@ impl Run {
         self.trained() as f64 / self.params.backbone.max(1) as f64
     }
 
+    /// How many epochs it was trained for, in words.
+    pub(crate) fn epochs(&self) -> Option<String> {
+        let one = self.number("epochs") == Some(1.0);
+        Some(format!("{} {}", written(self.value("epochs")?), if one { "epoch" } else { "epochs" }))
+    }
+
     /// In a few words, for a list of runs.
     pub fn summary(&self) -> String {
         let mut parts = vec![self.method().label.clone()];
         parts.extend(self.method().variant.iter().map(|(key, value)| said(key, value)));
         parts.extend(self.number("lr").map(|lr| format!("lr {lr:e}")));
-        parts.extend(self.value("epochs").map(|epochs| format!("{} epochs", written(epochs))));
+        parts.extend(self.epochs());
         parts.push(format!("seed {}", self.seed));
         parts.extend(self.is_diverged().then(|| "diverged".to_owned()));
         parts.join(", ")

@@ -2,7 +2,10 @@
 
 use askama::Template;
 
-use crate::{axis::minus, select::Estimate};
+use crate::{
+    axis::{exact, minus},
+    select::Estimate,
+};
 
 /// What stands in a cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,6 +14,8 @@ pub enum Cell {
     Text(String),
     /// A number, its standard error where there is one, and its decimals.
     Number(f64, Option<f64>, usize),
+    /// A value of a configuration, to six digits: 64, 0.1, 3e-4.
+    Exact(f64),
     /// Nothing yet.
     Gap,
     /// Nothing to say.
@@ -41,6 +46,7 @@ impl Cell {
             Cell::Number(value, Some(sem), decimals) => {
                 minus(&format!("{value:.decimals$}")) + &format!(" ± {sem:.decimals$}")
             }
+            Cell::Exact(value) => exact(*value),
             Cell::Gap => "—".to_owned(),
             Cell::Empty => String::new(),
         }
@@ -100,13 +106,10 @@ impl Table {
         text
     }
 
-    /// As CSV: numbers in full, standard errors in columns of their own. A gap is an empty cell.
+    /// As CSV: numbers in full, as few digits as make the same number when they are read, and standard errors in columns of
+    /// their own. A gap is an empty cell.
     pub fn csv(&self) -> String {
         let quoted = csv_cell;
-        let in_full = |value: f64| {
-            let text = format!("{value:.4}");
-            text.trim_end_matches('0').trim_end_matches('.').to_owned()
-        };
         let errors: Vec<bool> = (0..self.head.len())
             .map(|column| self.rows.iter().any(|row| matches!(row.get(column), Some(Cell::Number(_, Some(_), _)))))
             .collect();
@@ -122,12 +125,13 @@ impl Table {
             for (cell, &error) in self.cells(row).zip(&errors) {
                 let (value, sem) = match cell {
                     Cell::Text(text) => (quoted(text), None),
-                    Cell::Number(value, sem, _) => (in_full(*value), *sem),
+                    Cell::Number(value, sem, _) => (value.to_string(), *sem),
+                    Cell::Exact(value) => (value.to_string(), None),
                     Cell::Gap | Cell::Empty => (String::new(), None),
                 };
                 line.push(value);
                 if error {
-                    line.push(sem.map(in_full).unwrap_or_default());
+                    line.push(sem.map(|sem| sem.to_string()).unwrap_or_default());
                 }
             }
             lines.push(line);
@@ -272,6 +276,19 @@ mod tests {
         assert!(latex.contains("\\begin{tabular}{lr}") && latex.contains("a & 84.2 $\\pm$ 0.5 \\\\"), "{latex}");
         assert!(latex.contains("50 \\% of x\\_y"), "{latex}");
         assert!(table.html().unwrap().contains("<td class=\"n\" title=\"no runs\">—</td>"));
+    }
+
+    #[rstest]
+    #[case::small(1e-5, "0.00001")]
+    #[case::negative(-0.25, "-0.25")]
+    #[case::large(1_234_567.0, "1234567")]
+    #[case::endless(200.0 / 3.0, "66.66666666666667")]
+    #[case::of_a_sum(0.1 + 0.2, "0.30000000000000004")]
+    fn numbers_in_csv_are_read_back_to_the_bit(#[case] number: f64, #[case] text: &str) {
+        let rows = vec![vec![Cell::Number(number, Some(number), 1), Cell::Exact(number)]];
+        let csv = Table { rows, ..table("") }.csv();
+        assert_eq!(csv, format!("task,task s.e.m.,score\n{text},{text},{text}\n"));
+        assert_eq!(text.parse(), Ok(number));
     }
 
     #[rstest]

@@ -1,7 +1,7 @@
 //! What a figure shows, without the drawing: its values as a table, and in words for those who cannot see it.
 
 use crate::{
-    axis::{count, exact, minus},
+    axis::{count, counted, exact, minus},
     chart::{Dot, Figure, HeatCell, Panel},
     table::{Cell, Table},
 };
@@ -23,7 +23,7 @@ impl Figure {
                         series.dots.iter().take(shown).map(move |dot| (series, dot))
                     });
                     rows.extend(all.map(|(series, dot)| {
-                        let x = if series.across { Cell::Empty } else { Cell::text(exact(dot.x)) };
+                        let x = if series.across { Cell::Empty } else { Cell::Exact(dot.x) };
                         of_dot(&plot.title, &series.name, x, dot)
                     }));
                 }
@@ -34,7 +34,8 @@ impl Figure {
                     let name = |names: &[String], at: usize| names.get(at).cloned().unwrap_or_default();
                     rows.extend(heat.cells.iter().map(|cell| {
                         let row = format!("{} {}", heat.y_label, name(&heat.rows, cell.row));
-                        let x = Cell::text(name(&heat.columns, cell.column));
+                        let x = name(&heat.columns, cell.column);
+                        let x = number_of(&x).map_or_else(|| Cell::text(x), Cell::Exact);
                         of_dot(&heat.title, &row, x, &Dot::new(0.0, cell.value, &cell.tip))
                     }));
                 }
@@ -78,7 +79,8 @@ impl Panel {
             Panel::Heat(heat) => {
                 let by_value = |a: &&HeatCell, b: &&HeatCell| a.value.total_cmp(&b.value);
                 let (low, high) = (heat.cells.iter().min_by(by_value)?, heat.cells.iter().max_by(by_value)?);
-                Some(format!("{}: {} cells; lowest: {}; highest: {}", heat.title, heat.cells.len(), low.tip, high.tip))
+                let cells = counted(heat.cells.len(), "cell");
+                Some(format!("{}: {cells}; lowest: {}; highest: {}", heat.title, low.tip, high.tip))
             }
             Panel::Diagram(_) => None,
             Panel::Gap(why) => Some(why.clone()),
@@ -86,7 +88,58 @@ impl Panel {
     }
 }
 
+/// The number that a name stands for, if it is one.
+fn number_of(name: &str) -> Option<f64> {
+    name.replace('−', "-").parse().ok().filter(|number: &f64| number.is_finite())
+}
+
 /// A number as one would say it: counts in thousands and millions, small ones in full.
 fn compact(value: f64) -> String {
     if value.abs() >= 1000.0 { count(value) } else { exact(value) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        axis::{AxisSpec, Format},
+        chart::{Colours, Heat, Look, Plot, Series},
+    };
+
+    fn figure(panel: Panel) -> Figure {
+        Figure { title: String::new(), about: String::new(), keys: Vec::new(), panels: vec![panel] }
+    }
+
+    /// The third column of the only row.
+    fn x_in_csv(panel: Panel) -> String {
+        let csv = figure(panel).data().csv();
+        csv.lines().nth(1).and_then(|line| line.split(',').nth(2)).unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn places_on_an_axis_are_numbers_that_a_program_can_read() {
+        for number in [1_234_567.0, 3e-7, -5.0, 0.1 + 0.2] {
+            let axis = || AxisSpec { label: String::new(), log: false, format: Format::Exact, ticks: Vec::new() };
+            let series = vec![Series::new("s", Look::nth(0), vec![Dot::new(number, 1.0, "tip")])];
+            let plot = Plot { title: String::new(), x: axis(), y: axis(), level: None, series };
+            assert_eq!(x_in_csv(Panel::Plot(plot)).parse(), Ok(number));
+        }
+    }
+
+    #[test]
+    fn columns_of_a_heat_map_are_numbers_where_their_names_are() {
+        for (name, expected) in [("−5", "-5"), ("3e-4", "0.0003"), ("11", "11"), ("gelu", "gelu")] {
+            let heat = Heat {
+                title: String::new(),
+                x_label: String::new(),
+                y_label: String::new(),
+                columns: vec![name.to_owned()],
+                rows: vec!["0".to_owned()],
+                cells: vec![HeatCell { column: 0, row: 0, value: 1.0, tip: "tip".to_owned() }],
+                colours: Colours::Values(0.0, 1.0),
+                diagonal: false,
+            };
+            assert_eq!(x_in_csv(Panel::Heat(heat)), expected);
+        }
+    }
 }

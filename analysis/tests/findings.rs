@@ -301,6 +301,26 @@ fn not_enough_is_half_of_the_papers_gap_below_adapters_of_size_64(
     check(&Folder::with("fig4", Spec::adapters("a", 64, 0.8).seeds(0.0)), name, CannotSay);
 }
 
+/// The column "from" and the page's link lead to the runs that were judged.
+#[test]
+fn the_top_layer_may_be_judged_by_figure_3_and_the_head_may_not() {
+    let specs = [
+        Spec::tuned("a", "full", 0.81),
+        Spec::adapters("a", 64, 0.8),
+        Spec::tuned("a", "top-1", 0.77),
+        Spec::tuned("a", "head", 0.5),
+    ];
+    let mut folder = Folder::with("fig3", seeded(specs.clone()));
+    let (top, head) = (finding(&folder, "only the top layer"), finding(&folder, "head alone"));
+    assert_eq!((top.verdict, top.shown_in), (Agrees, &["fig3"][..]), "{}", top.shows);
+    assert_eq!((head.verdict, head.shown_in), (CannotSay, &["fig4"][..]), "{}", head.shows);
+    folder.add("fig4", seeded(specs));
+    for name in ["only the top layer", "head alone"] {
+        let found = finding(&folder, name);
+        assert_eq!((found.verdict, found.shown_in), (Agrees, &["fig4"][..]), "{}", found.shows);
+    }
+}
+
 #[test]
 fn figure_4_is_judged_by_accuracy() {
     // Accuracy is 0.9 of these and a tenth: the gap of 2 points is one of 1.8.
@@ -435,6 +455,113 @@ fn an_experiment_with_runs_to_do_says_nothing_yet() {
     assert!(found.brief().ends_with(" · fig6-spans has 1 of 4 runs still to do"), "{}", found.brief());
 }
 
+/// A file of a store that is gone, or that cannot be read.
+#[derive(Clone, Copy)]
+enum Lost {
+    Deleted,
+    Damaged,
+}
+
+fn lose(folder: &Folder, file: &str, how: Lost) {
+    let path = folder.path.join(file);
+    match how {
+        Lost::Deleted => fs::remove_file(path).unwrap(),
+        Lost::Damaged => fs::write(path, "{").unwrap(),
+    }
+}
+
+/// Without it another configuration may win, or the interval be another.
+#[rstest]
+fn a_run_whose_record_is_lost_is_one_to_do(#[values(Lost::Deleted, Lost::Damaged)] how: Lost) {
+    let mut folder = Folder::new();
+    let ids = folder.add("table1", close(1.0, 0.0));
+    check(&folder, "close to full", Agrees);
+    lose(&folder, &format!("{}/record.json", ids[0]), how);
+    let found = finding(&folder, "close to full");
+    assert_eq!(found.verdict, CannotSay, "{}", found.shows);
+    assert_eq!(found.unfinished.as_deref(), Some("table1 has 1 of 12 runs still to do"));
+}
+
+/// The fourth seed changes nothing: what is missing decides, not how many are left.
+#[rstest]
+fn a_run_whose_ablation_is_lost_is_one_to_do(#[values(Lost::Deleted, Lost::Damaged)] how: Lost) {
+    let mut folder = Folder::new();
+    let upper = |first: usize, last: usize| if (first, last) == (1, 1) { -0.5 } else { 0.0 };
+    let ids: Vec<String> = (0..4).map(|seed| folder.ablation("a", seed, 2, 0.8, upper)).collect();
+    check(&folder, "Higher layers", Agrees);
+    lose(&folder, &format!("{}/ablation.json", ids[3]), how);
+    for name in ["Without all adapters", "single layer", "Higher layers"] {
+        let found = finding(&folder, name);
+        assert_eq!(found.verdict, CannotSay, "{}", found.shows);
+        assert_eq!(found.unfinished.as_deref(), Some("fig6-spans has 1 of 4 runs still to do"));
+    }
+}
+
+#[test]
+fn a_run_that_diverged_needs_no_ablation_and_is_named() {
+    let mut folder = Folder::new();
+    for seed in 0..3 {
+        folder.ablation("a", seed, 2, 0.8, |first, last| if (first, last) == (1, 1) { -0.5 } else { 0.0 });
+    }
+    folder.add("fig6-spans", [Spec::adapters("a", 64, 0.8).seed(3).diverged()]);
+    let found = finding(&folder, "Higher layers");
+    assert_eq!((found.verdict, found.unfinished), (Agrees, None));
+    assert_eq!(found.left_out, ["a (seed 3 diverged: there is nothing to remove)"]);
+}
+
+#[rstest]
+fn a_run_whose_stream_is_lost_is_one_to_do(#[values(Lost::Deleted, Lost::Damaged)] how: Lost) {
+    let mut folder = Folder::new();
+    for tuning in ["adapters", "full"] {
+        folder.stream(tuning, &["a", "b"], true);
+        let ids = [0, 1].map(|stage| format!("{tuning}{stage}"));
+        ids.iter().for_each(|id| folder.write(&format!("{id}/record.json"), &Spec::tuned("a", tuning, 0.8).record(id)));
+        let record = folder.experiment("stream");
+        record.planned += 2;
+        record.runs.extend(ids);
+    }
+    folder.add("stream", []);
+    check(&folder, "not forgotten", Agrees);
+    lose(&folder, "streams/stream-full.json", how);
+    let found = finding(&folder, "not forgotten");
+    assert_eq!(found.verdict, CannotSay, "{}", found.shows);
+    assert_eq!(found.unfinished.as_deref(), Some("stream has 2 of 4 runs still to do"));
+}
+
+/// The figure shows each of two sizes, and so does the verdict.
+#[rstest]
+#[case(-0.5, Agrees)]
+#[case(0.0, Disagrees)]
+fn removed_adapters_of_every_size_are_judged(#[case] upper: f64, #[case] expected: Verdict) {
+    let mut folder = Folder::new();
+    for seed in 0..3 {
+        for (size, upper) in [(8, -0.5), (64, upper)] {
+            let spec = Spec::adapters("a", size, 0.8).seed(seed);
+            folder.ablated(spec, 2, |first, last| match (first, last) {
+                (0, 0) => -0.1,
+                (1, 1) => upper,
+                _ => 0.0,
+            });
+        }
+    }
+    let found = finding(&folder, "Higher layers");
+    assert_eq!(found.verdict, expected, "{}", found.shows);
+    let judged: Vec<&str> = found.effects.iter().map(|effect| effect.what.as_str()).collect();
+    let of = |size: usize| format!("a, adapter size {size}, loss of the upper half minus the lower");
+    assert_eq!(judged, [of(8), of(64)]);
+}
+
+#[test]
+fn removed_adapters_of_two_sizes_are_not_mixed_into_seeds_of_one() {
+    let mut folder = Folder::new();
+    for (size, seed) in [(8, 0), (8, 1), (64, 2)] {
+        folder.ablated(Spec::adapters("a", size, 0.8).seed(seed), 2, |_, _| 0.0);
+    }
+    let found = finding(&folder, "Higher layers");
+    assert_eq!((found.verdict, found.effects.len()), (CannotSay, 0), "{}", found.shows);
+    assert_eq!(found.left_out, [8, 64].map(|size| format!("a, adapter size {size} (fewer than three seeds)")));
+}
+
 #[rstest]
 #[case(0.8, 2, "fewer than three seeds")]
 #[case(0.37, 3, "does not clearly beat")]
@@ -473,6 +600,27 @@ fn the_initial_scale_is_judged_by_flatness_and_fall(
         Spec::adapters("a", 64, score).with("init_std", json!(sigma)).seeds(spread)
     });
     check(&Folder::with("fig6-init", specs), "initial σ", expected);
+}
+
+/// Size 8, which comes first, falls apart at a small σ; size 64, as in the paper, does not.
+#[test]
+fn the_initial_scale_is_judged_at_the_papers_size_and_the_others_are_named() {
+    let specs = [(8, 0.3), (64, 0.81), (256, 0.3)].into_iter().flat_map(|(size, small)| {
+        let with = |(sigma, score)| Spec::adapters("a", size, score).with("init_std", json!(sigma));
+        [(1e-7, small), (1e-2, 0.82), (1.0, 0.6)].map(with)
+    });
+    let found = finding(&Folder::with("fig6-init", seeded(specs)), "initial σ");
+    assert_eq!(found.verdict, Agrees, "{}", found.shows);
+    assert_eq!(found.left_out, ["a (shown beside adapters 64, but not judged: adapters 8, adapters 256)"]);
+}
+
+#[test]
+fn learning_rates_are_judged_at_the_papers_size_and_the_others_are_named() {
+    let mut folder = rates(&[0.80, 0.81, 0.79], &[0.82, 0.80, 0.50], 0.0);
+    folder.add("fig7", seeded([1e-5, 1e-4, 1e-3].map(|rate| Spec::adapters("a", 8, 800.0 * rate).rate(rate))));
+    let found = finding(&folder, "learning rate");
+    assert_eq!(found.verdict, Agrees, "{}", found.shows);
+    assert_eq!(found.left_out, ["a (shown beside adapters 64, but not judged: adapters 8)"]);
 }
 
 /// Adapters and full fine-tuning at some rates.

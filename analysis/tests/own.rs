@@ -8,7 +8,7 @@ use analysis::{
     AxisSpec, Cell, Dot, Exhibit, Figure, Key, Look, Panel, Plot, Report, Series, Store, Table, paper_exhibits, tasks,
     write_report,
 };
-use generated::{Folder, Spec};
+use generated::{Folder, Spec, rounded};
 use resvg::{
     tiny_skia::Rect,
     usvg::{Node, Options, Tree, fontdb::Database, roxmltree::Document},
@@ -102,7 +102,7 @@ fn check_texts(svg: &str) {
 fn csv(folder: &Folder, name: &str) -> Vec<String> {
     report(folder);
     let text = fs::read_to_string(folder.path.join(format!("../out/tables/{name}.csv"))).unwrap();
-    text.lines().map(str::to_owned).collect()
+    text.lines().map(|line| line.split(',').map(rounded).collect::<Vec<_>>().join(",")).collect()
 }
 
 /// Adapters of several sizes on two tasks, two seeds each.

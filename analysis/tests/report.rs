@@ -145,8 +145,8 @@ fn failed_unfinished_and_unknown_runs_are_named() {
     for part in [
         "the loss is not a number",
         "MNLI-m",
-        "1 runs (feed)",
-        "no record</b> of 1 runs",
+        "1 run (feed)",
+        "no record</b> of 1 run that fig4 names as finished",
         "what mine shows",
         "file:reviews.csv",
     ] {
@@ -168,6 +168,55 @@ fn what_is_drawn_of_an_unfinished_experiment_says_so(#[case] experiment: &str, #
     assert!(!said(&folder));
     folder.fail(experiment, "cola full lr 1", "no space left");
     assert!(said(&folder));
+}
+
+/// Nor is one of a run whose record is gone.
+#[rstest]
+#[case("fig4", "figures/fig4.svg")]
+#[case("table1", "tables/table1.md")]
+fn what_is_drawn_without_a_lost_record_says_so(#[case] experiment: &str, #[case] file: &str) {
+    let mut folder = Folder::new();
+    let tuned = ["full", "head"].map(|tuning| Spec::tuned("cola", tuning, 0.8));
+    let ids = folder.add(experiment, [Spec::adapters("cola", 64, 0.8)].into_iter().chain(tuned));
+    fs::remove_file(folder.path.join(&ids[2]).join("record.json")).unwrap();
+    let text = fs::read_to_string(report(&folder).1.join(file)).unwrap();
+    assert!(text.contains("unfinished: 1 of 3 runs still to do"), "{text}");
+}
+
+/// The title says how many, the list of gaps why.
+#[test]
+fn a_run_without_its_ablation_is_said_in_the_figure_and_among_the_gaps() {
+    let mut folder = Folder::new();
+    let ids: Vec<String> = (0..3).map(|seed| folder.ablation("cola", seed, 2, 0.8, |_, _| -0.1)).collect();
+    let is_unfinished = |folder: &Folder| page(folder).contains("unfinished: 1 of 3 runs still to do");
+    assert!(!is_unfinished(&folder) && !page(&folder).contains("no ablation"));
+    fs::remove_file(folder.path.join(&ids[0]).join("ablation.json")).unwrap();
+    assert!(is_unfinished(&folder));
+    assert!(page(&folder).contains("<b>no ablation</b> of 1 run that fig6-spans names as finished"));
+}
+
+#[test]
+fn a_run_that_diverged_has_no_part_in_what_is_removed() {
+    let mut folder = Folder::new();
+    folder.ablation("cola", 0, 2, 0.8, |_, _| -0.1);
+    folder.add("fig6-spans", [Spec::adapters("cola", 64, 0.8).seed(1).diverged()]);
+    let page = page(&folder);
+    assert!(page.contains("1 of 2 runs diverged: there is nothing to remove") && !page.contains("unfinished: "));
+    assert!(page.contains("0 runs failed, 1 diverged and counts as the trivial answer"));
+}
+
+/// A sentence at the top of the page, and numbers that agree with their verbs.
+#[test]
+fn the_page_counts_its_verdicts_and_has_no_headline_of_a_part_of_the_runs() {
+    let specs = [Spec::tuned("cola", "full", 0.8), Spec::adapters("cola", 8, 0.8)];
+    let mut folder = Folder::new();
+    let ids = folder.add("table1", specs.into_iter().flat_map(|spec| spec.seeds(0.0)));
+    let whole = page(&folder);
+    let verdicts = "Of 16 findings of the paper, 1 agrees with these runs and 0 disagree; 15 cannot be judged.";
+    assert!(whole.contains(verdicts) && whole.contains("full fine-tuning scores 80.0."));
+    fs::remove_file(folder.path.join(&ids[0]).join("record.json")).unwrap();
+    let rest = page(&folder);
+    assert!(rest.contains("1 of 6 runs still to do") && !rest.contains("full fine-tuning scores 80.0."));
 }
 
 #[test]

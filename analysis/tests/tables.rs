@@ -5,14 +5,14 @@ mod generated;
 use std::{collections::BTreeMap, fs};
 
 use analysis::{Store, findings, paper_exhibits, write_report};
-use generated::{BACKBONE, Folder, Spec};
+use generated::{BACKBONE, Folder, Spec, rounded};
 use serde_json::json;
 
 fn csv(folder: &Folder, name: &str) -> Vec<Vec<String>> {
     let out = folder.path.join("../out");
     write_report(&folder.path, &out, &paper_exhibits(), &analysis::Made::default()).unwrap();
     let text = fs::read_to_string(out.join(format!("tables/{name}.csv"))).unwrap();
-    text.lines().map(fields).collect()
+    text.lines().map(|line| fields(line).iter().map(|field| rounded(field)).collect()).collect()
 }
 
 /// The fields of a line, their quotes taken off.

@@ -51,9 +51,8 @@ pub use study::{
     Deviation, Parity, PretrainConfig, PretrainState, Pretraining, Repeat, Tolerance, parity, stream, trace,
 };
 pub use sweep::{
-    Array, BackboneShape, Concluded, Estimate, Event, Executor, Experiment, ExperimentKind, ExperimentResult, Failure,
-    Grid, Heard, HeardRun, Item, Left, Plan, PlanOptions, Queue, RunOutcome, Scale, SlurmOptions, Suite, Sweep, Teller,
-    UnknownName, Worker, duration, estimate,
+    BackboneShape, Concluded, Estimate, Executor, Experiment, ExperimentKind, ExperimentResult, Failure, Grid, Plan,
+    PlanOptions, RunOutcome, Scale, SlurmOptions, Suite, Sweep, UnknownName, duration, estimate,
 };
 pub use train::{
     Adam, Checkpoint, CheckpointPolicy, Doing, Ended, LossScale, ModuleOptimizer, Optimizer, OptimizerConfig,

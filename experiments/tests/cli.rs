@@ -190,6 +190,129 @@ fn predict_names_labels_for_a_text_and_for_every_line_of_a_file() {
     assert!(["red 0.", "green 0."].iter().all(|label| text.as_ref().unwrap().contains(label)), "{text:?}");
 }
 
+/// A folder with a small backbone, a table of pairs and what was trained on it, in the files' own columns.
+fn trained_on_a_table(kind: &str) -> TempDir {
+    let (folder, _) = tiny();
+    let rows: String = (0..40).map(|i| format!("\"the {}, it sat\",she,{}\n", ["cat", "dog"][i % 2], i % 2)).collect();
+    fs::write(folder.path().join("reviews.csv"), format!("review,reply,stars\n{rows}")).unwrap();
+    fs::write(folder.path().join("held.csv"), format!("review,reply,stars\n{}", &rows[..rows.len() / 2])).unwrap();
+    let columns = ["--text-column", "review", "--pair-column", "reply", "--label-column", "stars", "--labels", kind];
+    let train = ["train", "--task", "file:reviews.csv", "--backbone", ".", "--epochs", "1", "--save", "v.safetensors"];
+    let output = within(&folder, &[&train[..], &columns, &["--validation-file", "held.csv"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("the task file was written to v.safetensors"), "{said}");
+    folder
+}
+
+/// Runs `adapter-lab` in a folder.
+fn within(folder: &TempDir, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-lab"));
+    command.current_dir(folder.path()).args(arguments).env("ADAPTER_LAB_CACHE", folder.path().join("cache"));
+    command.output().unwrap()
+}
+
+/// What is predicted are its texts, not its lines.
+#[test]
+fn predict_reads_a_table_by_the_columns_of_training() {
+    let folder = trained_on_a_table("class");
+    fs::write(folder.path().join("new.csv"), "id,review,reply\n1,\"a cat,\nand more\",who?\n2,a dog,she\n").unwrap();
+    let texts = |rows: Value| -> Vec<(String, String)> {
+        let text = |row: &Value, key: &str| row[key].as_str().unwrap().to_owned();
+        rows.as_array().unwrap().iter().map(|row| (text(row, "text"), text(row, "text_pair"))).collect()
+    };
+    let predict = |arguments: &[&str]| {
+        let output =
+            within(&folder, &[&["predict", "--adapter", "v.safetensors", "--json", "--input"], arguments].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        texts(serde_json::from_slice(&output.stdout).unwrap())
+    };
+    let expected = [("a cat,\nand more", "who?"), ("a dog", "she")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+    assert_eq!(predict(&["new.csv"]), expected);
+    fs::write(folder.path().join("other.jsonl"), "{\"a\": \"a dog\", \"b\": \"she\"}\n").unwrap();
+    assert_eq!(predict(&["other.jsonl", "--text-column", "a", "--pair-column", "b"]), expected[1..]);
+    fs::write(folder.path().join("lines.txt"), "a dog\tshe\n").unwrap();
+    assert_eq!(predict(&["lines.txt"]), expected[1..]);
+    fs::write(folder.path().join("bare.csv"), "a dog,she\n".repeat(2)).unwrap();
+    let refused = within(&folder, &["predict", "--adapter", "v.safetensors", "--input", "bare.csv"]);
+    let refused = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        refused.contains("no columns `review` and `reply`; there are: a dog, she; give --text-column"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_score_is_shown_without_probabilities() {
+    let folder = trained_on_a_table("score");
+    let predict = ["predict", "--adapter", "v.safetensors", "--text", "a dog", "--text-pair", "she"];
+    let text = String::from_utf8(within(&folder, &predict).stdout).unwrap();
+    assert_eq!(text.lines().next().unwrap().split_whitespace().collect::<Vec<_>>(), ["prediction", "text"]);
+}
+
+/// What the file remembers may have moved since.
+#[test]
+fn eval_names_what_is_gone_and_what_to_give() {
+    let folder = trained_on_a_table("class");
+    let eval = |arguments: &[&str]| within(&folder, &[&["eval", "--adapter", "v.safetensors"], arguments].concat());
+    let refused = |arguments: &[&str]| {
+        let output = eval(arguments);
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let text = String::from_utf8(eval(&[]).stdout).unwrap();
+    assert!(text.starts_with("file:reviews: validation set, 20 examples\n"), "{text}");
+    assert!(text.ends_with("most frequent class of these examples: accuracy 0.5000\n"), "{text}");
+    fs::rename(folder.path().join("held.csv"), folder.path().join("moved-held.csv")).unwrap();
+    let message = "held.csv, which is not there: give --validation-file PATH";
+    assert!(refused(&[]).contains(message), "{}", refused(&[]));
+    assert!(eval(&["--validation-file", "moved-held.csv"]).status.success());
+    fs::rename(folder.path().join("reviews.csv"), folder.path().join("moved.csv")).unwrap();
+    let message = "reviews.csv, which is not there: give --task file:PATH --validation-file PATH\n";
+    assert!(refused(&[]).contains(message), "{}", refused(&[]));
+    let moved = eval(&["--task", "file:moved.csv", "--validation-file", "moved-held.csv"]);
+    assert!(moved.status.success(), "{}", String::from_utf8_lossy(&moved.stderr));
+    let bare = refused(&["--task", "moved.csv"]);
+    assert!(bare.contains("unknown task `moved.csv` (did you mean `file:moved.csv`?)"), "{bare}");
+}
+
+#[rstest]
+#[case("eval")]
+#[case("ablate")]
+fn a_file_of_an_unknown_task_asks_for_one(#[case] command: &str) {
+    let (_folder, backbone, file) = saved("reviews", TaskKind::Classification, &["yes", "no"]);
+    let refused = error(&[command, "--adapter", &file, "--backbone", &backbone]);
+    let message = format!("{file} is for the task `reviews`, which is not known here: give --task file:PATH\n");
+    assert!(refused.ends_with(&message), "{refused}");
+}
+
+#[rstest]
+#[case("eval")]
+#[case("ablate")]
+fn files_given_for_a_known_task_are_refused(#[case] command: &str) {
+    let (_folder, backbone, file) = saved("syn-topic", TaskKind::Classification, &["yes", "no"]);
+    let options = ["--adapter", &file, "--backbone", &backbone, "--validation-file", "x.csv"];
+    let refused = error(&[&[command], &options[..]].concat());
+    assert!(refused.contains("`syn-topic` has its own data: validation_file is for file:"), "{refused}");
+}
+
+/// The made-up language of `nano` is no English.
+#[rstest]
+#[case::foreign("photosynthesis converts sunlight", true)]
+#[case::its_own("the song was lovely .", false)]
+fn a_backbone_that_cannot_read_the_texts_is_noted(#[case] text: &str, #[case] noted: bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let rows: String = (0..40).map(|i| format!("{text},{}\n", i % 2)).collect();
+    fs::write(folder.path().join("own.csv"), format!("text,label\n{rows}")).unwrap();
+    let output = within(&folder, &["train", "--task", "file:own.csv", "--backbone", "nano", "--epochs", "1"]);
+    let (text, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    let note = " % of the word pieces of file:own.csv are unknown to the backbone nano";
+    assert_eq!(said.contains(note), noted, "{said}");
+    assert!(text.contains("\nkept (last evaluation): accuracy "), "{text}");
+    assert!(text.contains("\ntrivial answer (most frequent training class): accuracy "), "{text}");
+    assert!(text.contains(", peak memory ") || !cfg!(target_os = "linux"), "{text}");
+}
+
 #[rstest]
 #[case::single(false, &["--text", "a", "--text-pair", "b"], "is about single texts")]
 #[case::pair(true, &["--text", "a"], "is about pairs of texts")]
@@ -244,6 +367,9 @@ fn what_cannot_be_written_is_said_before_the_work() {
     let task = format!("file:{}", data.display());
     let train = ["train", "--task", &task, "--backbone", &backbone, "--epochs", "100000", "--save", "/proc/nowhere/v"];
     assert!(error(&train).contains("cannot write /proc/nowhere/v"));
+    // What it was tried with is nobody's business.
+    let train = [&train[..train.len() - 1], &["/proc/v"]].concat();
+    assert!(error(&train).ends_with("cannot write /proc/v: No such file or directory (os error 2)\n"));
     let reproduce = ["reproduce", "--preset", "fig6-init", "--out", "/proc/nowhere"];
     assert!(error(&reproduce).contains("cannot write /proc/nowhere"));
 }
@@ -296,7 +422,7 @@ fn ablate_shows_every_span_and_refuses_a_file_without_adapters() {
         assert!((span["relative_change"].as_f64().unwrap() - change).abs() < 1e-12, "{span}");
     }
     let text = String::from_utf8(adapter_lab(&arguments).stdout).unwrap();
-    assert!(text.contains("13 layer passes"), "{text}");
+    assert!(text.contains("13 layer passes instead of 21: spans share what lies below them"), "{text}");
 
     let bare = folder.path().join("bare.safetensors").display().to_string();
     json(&[
@@ -488,7 +614,15 @@ fn backbones_are_listed_with_the_parameters_that_they_have() {
 #[case(&["bench", "step", "--layers", "1000000000"], "`num_hidden_layers` is 1000000000")]
 #[case(&["train", "--task", "file:nofile.csv", "--backbone", "nano"], "nofile.csv: No such file or directory (os error 2)\n")]
 #[case(&["params", "--backbone", "bert-base-uncased", "--tuning", "prefix"], "unknown tuning `prefix`")]
-#[case(&["params", "--backbone", "bert-base-uncased", "--tuning", "top-k"], "k 0: give a number from 1 to 12")]
+#[case(&["params", "--backbone", "bert-base-uncased", "--tuning", "top-k"], "--k is needed: `top-k` has no default for it")]
+#[case(&["params", "--backbone", "bert-base-uncased", "--tuning", "top-k", "--k", "0"], "k 0: give a number from 1 to 12")]
+#[case(&["train", "--lr", "1"], "give --task: a name of `list tasks`, file:PATH or hub:OWNER/NAME; and --backbone: a name of `list backbones`, or a folder\n")]
+#[case(&["train", "--task", "cola", "--backbone", "nano", "--test-file", "x.csv"], "`cola` has its own data: test_file is for file: and hub: tasks")]
+#[case(&["config", "show", "--task", "cola", "--set", "labels=score"], "`cola` has its own data: labels is for file: and hub: tasks")]
+#[case(&["bench", "epoch", "--task", "cola", "--backbone", "nano", "--text-column", "a"], "`cola` has its own data")]
+#[case(&["train", "--task", "syn-topic", "--backbone", "nano", "--metric", "zzz"], "unknown metric `zzz`; known are accuracy, f1, macro_f1,")]
+#[case(&["predict", "--adapter", "v", "--input", "texts.txt", "--text-column", "a"], "texts.txt has a text on each line: columns are for .csv,")]
+#[case(&["predict", "--adapter", "v", "--text", "a", "--text-column", "a"], "cannot be used with '--text-column <NAME>'")]
 #[case(&["params", "--backbone", "bert-base-uncased", "--tuning", "top-k", "--k", "13"], "the backbone has 12")]
 #[case(&["train", "--task", "cola", "--backbone", "bert-base-uncased", "--k", "1"], "`adapters` has no k")]
 #[case(&["train", "--task", "cola", "--backbone", "bert-base-uncased", "--lr", "many"], "lr = \"many\"")]

@@ -159,7 +159,7 @@ fn a_cache_that_cannot_be_written_stops_no_training() {
 #[case::rank(&["--set", "tuning=lora", "--set", "rank=100000000"], "rank 100000000")]
 #[case::epochs(&["--set", "epochs=9223372036854775807"], "epochs 9223372036854775807")]
 #[case::length(&["--set", "max_length=2"], "has no room beside 2 special tokens")]
-#[case::negative(&["--set", "seed=-1"], "seed = -1: invalid value")]
+#[case::negative(&["--set", "seed=-1"], "seed = -1: invalid value: integer `-1`, expected 0 or more")]
 #[case::jobs(&["--jobs", "18446744073709551615"], "1024")]
 #[case::negative_jobs(&["--jobs", "-1"], "invalid value '-1' for '--jobs <N>'")]
 fn what_nothing_can_hold_is_refused_in_words(#[case] options: &[&str], #[case] message: &str) {

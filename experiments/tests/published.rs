@@ -175,6 +175,42 @@ fn a_repetition_says_what_differs_and_touches_nothing() {
     assert!(errors(&output).contains("was made with another data"), "{}", errors(&output));
 }
 
+/// What was imported into the folder of repetitions was not computed there: for a trial that can only be said.
+#[rstest]
+#[case::runs(NAMED, Err("again has the record of run"))]
+#[case::trials(TRIALS, Ok(true))]
+fn an_imported_record_is_no_repetition(#[case] experiment: &str, #[case] expected: Result<bool, &str>) {
+    let place = Place::new(experiment);
+    answer(place.program(&["run", "own.toml", "--backbone", "nano", "--runs", "here", "--json"]));
+    place.export("here", "all.jsonl.gz");
+    place.import("all.jsonl.gz", "again");
+    let output = place.repeat(&["--runs", "all.jsonl.gz", "--sample", "1", "--keep", "again"]);
+    match expected {
+        Ok(was_there) => {
+            let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!((&said[0]["was_there"], &said[0]["differ"]), (&json!(was_there), &json!([])));
+        }
+        Err(message) => assert!(!output.status.success() && errors(&output).contains(message), "{}", errors(&output)),
+    }
+    // What it computed itself, it finds again.
+    for was_there in [Value::Null, json!(true)] {
+        let output = place.repeat(&["--runs", "all.jsonl.gz", "--sample", "1", "--keep", "own"]);
+        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((&said[0]["was_there"], &said[0]["differ"]), (&was_there, &json!([])));
+    }
+}
+
+#[test]
+fn an_export_does_not_say_where_a_file_is() {
+    let place = Place::new(ABLATION);
+    place.run(&["--runs", "here"]);
+    place.export("here", "all.jsonl.gz");
+    let output = place.repeat(&["--runs", "all.jsonl.gz", "--sample", "1"]);
+    let message =
+        "is on a file of your own, `file:task0`, and its record does not say where that is: repeat it from the folder";
+    assert!(!output.status.success() && errors(&output).contains(message), "{}", errors(&output));
+}
+
 #[rstest]
 #[case::nothing(&[], "which runs? Give their ids, or --sample N")]
 #[case::none(&["--sample", "0"], "--sample 0: there are 2 runs to draw from")]

@@ -56,7 +56,7 @@ fn whoever_wants_quiet_hears_only_what_went_wrong() {
     let place = Place::new(GRID);
     let run = ["run", "own.toml", "--backbone", "tiny", "--runs", "runs"];
     assert_eq!(said(place.program(&[&run[..], &["--quiet"]].concat())), "");
-    assert!(said(place.program(&run)).contains("note: own is done (6 runs were there)"));
+    assert!(said(place.program(&run)).contains("note: own is done (6 already finished)"));
     fs::write(place.path("task1.csv"), "text,label\nshe is on the mat,yes\n").unwrap();
     let output = place.program(&[&run[..], &["-q", "--set", "task=file:task1.csv"]].concat()).output().unwrap();
     let errors = errors(&output);

@@ -95,6 +95,21 @@ fn a_search_is_kept_found_again_and_the_same_in_several_processes() {
     assert_eq!(fs::read_dir(place.path().join("three/queues")).unwrap().count(), 0);
 }
 
+/// Trials, and not searches.
+#[test]
+fn several_processes_say_how_many_trials_are_over() {
+    let place = tempfile::tempdir().unwrap();
+    let how = ["--runs", "runs", "--jobs", "2", "--log-format", "json"];
+    let output = command(place.path(), &[&SEARCH[..], &how].concat()).output().unwrap();
+    assert!(output.status.success(), "{}", errors(&output));
+    let lines = errors(&output).lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).collect::<Vec<_>>();
+    let runs = lines.iter().filter(|line| line["event"] == "run");
+    let (done, of): (Vec<_>, Vec<_>) =
+        runs.map(|line| (line["done"].as_u64().unwrap(), line["of"].as_u64().unwrap())).unzip();
+    // One that a process finds finished is counted, and not shown.
+    assert!(!done.is_empty() && done.is_sorted() && of.iter().all(|of| *of == 11), "{done:?} of {of:?}");
+}
+
 fn records_bytes(runs: &Path) -> BTreeMap<String, Vec<u8>> {
     let read = |id: String| (id.clone(), fs::read(runs.join(id).join("record.json")).unwrap());
     records(runs).into_keys().map(read).collect()
@@ -339,7 +354,8 @@ fn word_vectors_of_a_file_can_be_chosen() {
 #[case(&["--task", "syn-topic", "--trials", "0"], "trials 0")]
 #[case(&["--task", "syn-topic", "--limit", "0"], "a number from 1 on, or none, is needed")]
 #[case(&["--task", "syn-topic", "--embeddings", "random-50.txt"], "two embeddings are called random-50")]
-#[case(&["--task", "syn-topic", "--dtype", "bf16"], "one device, in f32")]
+#[case(&["--task", "syn-topic", "--dtype", "bf16"], "unexpected argument '--dtype'")]
+#[case(&["--task", "syn-topic", "--text-column", "review"], "`syn-topic` has its own data: text_column is for file: and hub: tasks")]
 #[case(&["--task", "file:x.csv", "--text-column", "review"], "x.csv: No such file")]
 #[case(&["--task", "cola"], "`adapter-lab fetch glue/cola` gets it")]
 #[case(&[], "--task")]

@@ -12,7 +12,7 @@ use bert_backbone::{BertConfig, RandomCheckpoint};
 use burn::tensor::Device;
 use common::place::{Place, answer, contents, errors};
 #[cfg(target_os = "linux")]
-use common::process::{children, signal, signal_group};
+use common::process::{children, listen_to_ctrl_c, signal, signal_group};
 use experiments::StepLine;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -103,6 +103,49 @@ fn a_run_that_diverges_is_a_result_and_a_failed_one_is_reported_at_the_end() {
         let error = report["failed"][0]["error"].as_str().unwrap();
         assert!(error.contains("not a record this program can read"), "{error}");
     }
+}
+
+#[test]
+fn each_failure_is_said_once_and_nothing_is_said_to_be_done() {
+    let place = Place::new(GRID);
+    let run = ["run", "own.toml", "--backbone", "tiny", "--runs", "runs", "--set", "seed=0", "--jobs", "1"];
+    let output = place.program(&[&run[..], &["--set", "label_column=stars"]].concat()).output().unwrap();
+    assert!(
+        !output.status.success() && errors(&output).ends_with("error: 3 of 3 runs failed\n"),
+        "{}",
+        errors(&output)
+    );
+    let said = errors(&output) + &String::from_utf8_lossy(&output.stdout);
+    assert_eq!((said.matches("failed: ").count(), said.matches("is done").count()), (3, 0), "{said}");
+}
+
+/// An experiment as it is listed for the report.
+fn listed(place: &Place) -> Value {
+    serde_json::from_slice(&fs::read(place.path("runs/experiments/own.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn what_fails_altogether_takes_nothing_out_of_the_report() {
+    let place = Place::new(GRID);
+    place.run(&["--runs", "runs"]);
+    let before = listed(&place);
+    let output = place.command(&["--runs", "runs", "--set", "label_column=stars"]).output().unwrap();
+    let kept = "nothing of `own` succeeded: in the report it keeps the 6 runs that it had before";
+    assert!(!output.status.success() && errors(&output).contains(kept), "{}", errors(&output));
+    assert_eq!(listed(&place), before);
+}
+
+#[rstest]
+#[case::the_same(&[], None)]
+#[case::more_seeds(&["--set", "seed=0,1,2"], None)]
+#[case::fewer_seeds(&["--set", "seed=1"], Some("this replaces 3 of the 6 runs of `own` in the report"))]
+#[case::another_rate(&["--set", "lr=0.1"], Some("this replaces the 6 runs of `own` in the report; a file of another name keeps"))]
+fn whoever_replaces_runs_in_the_report_is_told(#[case] changed: &[&str], #[case] message: Option<&str>) {
+    let place = Place::new(GRID);
+    place.run(&["--runs", "runs"]);
+    let said = errors(&place.command(&[&["--runs", "runs"], changed].concat()).output().unwrap());
+    assert_eq!(message.is_some(), said.contains("replaces"), "{said}");
+    assert!(said.contains(message.unwrap_or_default()), "{said}");
 }
 
 #[test]
@@ -320,6 +363,84 @@ fn adapters_of_a_file_task_on_a_backbone_elsewhere_are_removed_and_that_is_kept(
     assert_eq!(run()["ablations"], report["ablations"]);
 }
 
+/// Three runs whose adapters are removed.
+const ABLATION: &str =
+    "kind = \"ablate\"\ntask = \"file:task0.csv\"\nadapter_size = 4\nbatch_size = 8\nepochs = 1\nseed = [0, 1, 2]";
+
+#[rstest]
+fn an_ablation_that_fails_costs_its_run_alone(#[values("1", "2")] jobs: &str) {
+    let place = Place::new(ABLATION);
+    let options = ["--runs", "runs", "--jobs", jobs];
+    let whole = place.run(&options);
+    let run = place.path("runs").join(whole["runs"][1]["id"].as_str().unwrap());
+    fs::remove_file(run.join("ablation.json")).unwrap();
+    fs::write(run.join("v.safetensors"), "damaged").unwrap();
+    let output = place.command(&options).output().unwrap();
+    let said = errors(&output);
+    assert!(!output.status.success() && said.contains("1 of 3 runs failed; the others are in runs"), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let of = |report: &Value, key: &str| report[key].as_array().unwrap().len();
+    assert_eq!((of(&report, "runs"), of(&report, "failed"), report["ablations"].as_object().unwrap().len()), (2, 1, 2));
+    let listed = listed(&place);
+    assert_eq!((of(&listed, "runs"), of(&listed, "failed"), &listed["planned"]), (2, 1, &json!(3)), "it is not whole");
+}
+
+/// The lock of a run that another process seems to have, which has everything still to do that `gone` names.
+#[cfg(target_os = "linux")]
+fn held(run: &Path, gone: &[&str]) -> fs::File {
+    gone.iter().for_each(|file| fs::remove_file(run.join(file)).unwrap());
+    let lock = fs::File::create(run.join("lock")).unwrap();
+    lock.lock().unwrap();
+    lock
+}
+
+/// Interrupts the command when a file is there.
+#[cfg(target_os = "linux")]
+fn interrupt_when_there(mut command: Command, file: &Path) {
+    listen_to_ctrl_c(&mut command);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    while !file.exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be disturbed");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    signal(child.id(), libc::SIGINT);
+    let output = child.wait_with_output().unwrap();
+    assert!(!output.status.success() && errors(&output).contains("interrupted"), "{}", errors(&output));
+}
+
+#[cfg(target_os = "linux")]
+#[rstest]
+fn an_interruption_between_ablations_takes_no_run_away(#[values("1", "2")] jobs: &str) {
+    let place = Place::new(ABLATION);
+    let options = ["--runs", "runs", "--jobs", jobs];
+    place.run(&options);
+    let before = listed(&place);
+    fs::remove_file(place.path("runs/experiments/own.json")).unwrap();
+    let run = |number: usize| place.path("runs").join(before["runs"][number].as_str().unwrap());
+    let _lock = held(&run(1), &["ablation.json", "v.safetensors"]);
+    fs::remove_file(run(0).join("ablation.json")).unwrap();
+    interrupt_when_there(place.command(&options), &run(0).join("ablation.json"));
+    assert_eq!(listed(&place), before);
+}
+
+#[cfg(target_os = "linux")]
+#[rstest]
+fn an_interruption_takes_no_finished_stream_away(#[values("1", "2")] jobs: &str) {
+    let place = Place::new(STREAM);
+    let options = ["--runs", "runs", "--set", "epochs=1", "--jobs", jobs];
+    let whole = place.run(&options);
+    fs::remove_file(place.path("runs/experiments/own.json")).unwrap();
+    let [known, learnt] = [0, 1].map(|number| &whole["streams"][number]);
+    fs::remove_file(place.path(&format!("runs/streams/{}.json", learnt["id"].as_str().unwrap()))).unwrap();
+    let run = |stage: usize| place.path("runs").join(learnt["stages"][stage]["run"].as_str().unwrap());
+    fs::remove_file(run(0).join("record.json")).unwrap();
+    let _lock = held(&run(1), &["record.json"]);
+    interrupt_when_there(place.command(&options), &run(0).join("record.json"));
+    let listed = listed(&place);
+    let runs = known["stages"].as_array().unwrap().iter().map(|stage| stage["run"].clone()).collect::<Vec<_>>();
+    assert_eq!((&listed["streams"], &listed["runs"]), (&json!([known["id"]]), &json!(runs)));
+}
+
 const STREAM: &str = r#"
 kind = "stream"
 task = ["file:task0.csv", "file:task1.csv", "file:task2.csv", "file:task3.csv", "file:task4.csv"]
@@ -382,6 +503,53 @@ fn adapters_forget_nothing_and_full_fine_tuning_does() {
     assert_eq!(fs::read_dir(place.path("runs/streams")).unwrap().count(), 2);
 }
 
+/// Processes that wait for a run of the first experiment go on with the second.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interruption_keeps_what_was_done_for_later_experiments() {
+    let place = Place::new("");
+    let small = ["--backbone", "nano", "--runs", "runs", "--jobs", "2", "--set", "seed=0", "--set", "epochs=1"];
+    let small = [&small[..], &["--set", "limit=32", "--set", "limit_validation=16", "--json"]].concat();
+    let whole = answer(place.program(&[&["run", "fig6-spans"], &small[..]].concat()));
+    let ids: Vec<&str> = whole["runs"].as_array().unwrap().iter().map(|run| run["id"].as_str().unwrap()).collect();
+    let _lock = held(&place.path("runs").join(ids[0]), &["record.json"]);
+    let mut command = place.program(&[&["reproduce", "--preset", "fig6-spans,fig6-init"], &small[..]].concat());
+    listen_to_ctrl_c(&mut command);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let finished = || contents(&place.path("runs")).len();
+    while finished() < ids.len() + 2 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be disturbed");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    signal(child.id(), libc::SIGINT);
+    let output = child.wait_with_output().unwrap();
+    assert!(!output.status.success() && errors(&output).contains("interrupted"), "{}", errors(&output));
+    let listed = |name: &str| -> Vec<Value> {
+        let record = fs::read(place.path(&format!("runs/experiments/{name}.json"))).unwrap();
+        serde_json::from_slice::<Value>(&record).unwrap()["runs"].as_array().unwrap().clone()
+    };
+    assert_eq!(listed("fig6-spans"), ids[1..]);
+    // All that is finished belongs to one of them.
+    assert!(listed("fig6-init").len() >= 3, "{:?}", listed("fig6-init"));
+}
+
+#[rstest]
+fn stages_are_counted_and_not_streams(#[values("1", "2")] jobs: &str) {
+    let place = Place::new(STREAM);
+    let options = ["--runs", "runs", "--set", "epochs=1", "--jobs", jobs, "--log-format", "json"];
+    let output = place.command(&options).output().unwrap();
+    assert!(output.status.success(), "{}", errors(&output));
+    let lines = errors(&output).lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).collect::<Vec<_>>();
+    let counts: Vec<_> =
+        lines.iter().filter(|line| line["event"] == "run").map(|line| [&line["done"], &line["of"]]).collect();
+    // In one process each stream is counted for itself.
+    let expected: Vec<_> = match jobs {
+        "1" => (1..=5).chain(1..=5).map(|done| [json!(done), json!(5)]).collect(),
+        _ => (1..=10).map(|done| [json!(done), json!(10)]).collect(),
+    };
+    assert_eq!(counts, expected.iter().map(|[done, of]| [done, of]).collect::<Vec<_>>());
+}
+
 #[rstest]
 #[case::unwritable(&["--runs", "own.toml/runs"], "cannot write own.toml/runs")]
 #[case::unknown_key(&["--set", "adapter_sise=2"], "did you mean `adapter_size`?")]
@@ -392,6 +560,8 @@ fn adapters_forget_nothing_and_full_fine_tuning_does() {
 #[case::too_high(&["--set", "tuning=top-k", "--set", "k=9"], "the backbone has 3")]
 #[case::adapters(&["--set", "norm=both"], "expected one of `none`, `layer`, `batch`")]
 #[case::empty(&["--set", "seed=[]"], "seed = [] leaves nothing to run")]
+#[case::no_limit(&["--set", "limit=all"], "limit = \"all\": write \"none\" to keep all examples")]
+#[case::no_validation_limit(&["--set", "limit_validation=all"], "write \"none\" to keep all examples")]
 #[case::not_finite(&["--set", "lr=nan"], "lr needs finite numbers")]
 #[case::all_too_high(&["--set", "tuning=top-k", "--set", "k=8,9"], "k 8: the backbone has 3 layers")]
 #[case::prefix(&["--set", "cache_prefix=true"], "cache_prefix: `adapters` trains from the bottom up")]
@@ -440,6 +610,52 @@ fn an_estimate_counts_what_is_left_and_learns_from_finished_runs() {
     );
     place.run(&["--runs", "runs"]);
     assert_eq!((&estimate()["runs"], &estimate()["seconds"]), (&json!(0), &json!(0.0)));
+}
+
+/// Another experiment trained its runs: what is left is to remove their adapters, and where their tensors are not, to train them
+/// for that.
+#[test]
+fn an_estimate_counts_ablations_of_finished_runs() {
+    let place = Place::new(&ABLATION.replace("epochs = 1", "epochs = 30").replace("kind = \"ablate\"\n", ""));
+    fs::write(place.path("other.toml"), ABLATION.replace("epochs = 1", "epochs = 30")).unwrap();
+    place.run(&["--runs", "here"]);
+    let estimate = |runs: &str| {
+        let command = ["run", "other.toml", "--backbone", "tiny", "--json", "--runs", runs, "--dry-run"];
+        let estimate = answer(place.program(&command))["estimate"].clone();
+        let counts = ["runs", "ablations", "finished"].map(|key| estimate[key].as_u64().unwrap());
+        (counts, estimate["seconds"].as_f64().unwrap())
+    };
+    let (counts, ablated) = estimate("here");
+    assert!(counts == [0, 3, 3] && ablated > 0.0, "{counts:?}, {ablated} s");
+    answer(place.program(&["runs", "export", "--runs", "here", "--out", "all.jsonl.gz", "--json"]));
+    answer(place.program(&["runs", "import", "all.jsonl.gz", "--runs", "there", "--json"]));
+    let (counts, trained_again) = estimate("there");
+    assert!(counts == [0, 3, 3] && trained_again > 3.0 * ablated, "{counts:?}, {trained_again} s after {ablated} s");
+    answer(place.program(&["run", "other.toml", "--backbone", "tiny", "--json", "--runs", "here"]));
+    assert_eq!(estimate("here"), ([0, 0, 3], 0.0));
+}
+
+#[test]
+fn no_more_processes_than_runs_make_an_estimate_shorter() {
+    let place = Place::new("task = \"file:task0.csv\"\nadapter_size = 4\nbatch_size = 8\nepochs = 3\nseed = [0, 1]");
+    // A finished run tells how fast a process with one thread is.
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let [few, many] = [cores, 8 * cores].map(|jobs| jobs.to_string());
+    place.run(&["--jobs", &few, "--set", "seed=0"]);
+    let [few, many] = [few, many].map(|jobs| place.run(&["--dry-run", "--jobs", &jobs])["estimate"].clone());
+    assert_eq!((&few["runs"], &few["speeds_measured"]), (&json!(1), &json!(0)));
+    assert_eq!(few["seconds"], many["seconds"]);
+}
+
+#[test]
+fn a_dry_run_ends_with_how_long_it_takes() {
+    let place = Place::new(GRID);
+    let output = place.program(&["run", "own.toml", "--backbone", "tiny", "--dry-run"]).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines.len() == 6 + 3 && lines[7].starts_with("6 runs; `config show own.toml` prints"), "{said}");
+    assert!(lines[8].starts_with("About ") && lines[8].contains("6 runs to do, 0 finished"), "{said}");
+    assert!(place.program(&["config", "show", "own.toml"]).output().unwrap().status.success());
 }
 
 /// What a finished run waited for, others need not wait for.

@@ -11,7 +11,7 @@ use bert_backbone::{Source, WebFile};
 use crate::{
     Dataset, Example, Home, Target, TaskData, TaskKind, TaskSource,
     shuffle::split,
-    source::{DataError, Encoding, Format, Ragged, Table, content_error, decode, read_bytes, read_text},
+    source::{DataError, Encoding, Format, Ragged, Table, content_error, counted, decode, read_bytes, read_text},
 };
 
 /// The seed of every division into train, validation and test: fixed, so that all runs see the same.
@@ -183,14 +183,14 @@ impl TaskSource for Additional {
         };
         let mut dataset = number_classes(name, parts);
         if dropped > 0 {
-            dataset.notes.push(format!("{dropped} rows without a usable label or text left out"));
+            dataset.notes.push(format!("{} without a usable label or text left out", counted(dropped, "row")));
         }
         let sizes = [&dataset.train, &dataset.validation, &dataset.test].map(Vec::len);
         if sizes != self.sizes {
             dataset.notes.push(format!("train/validation/test sizes are {sizes:?}, the paper's {:?}", self.sizes));
         }
         if dataset.labels.len() != self.classes {
-            dataset.notes.push(format!("{} classes, the paper has {}", dataset.labels.len(), self.classes));
+            dataset.notes.push(format!("{}, the paper has {}", counted(dataset.labels.len(), "class"), self.classes));
         }
         Ok(TaskData::Texts(dataset))
     }

@@ -1,10 +1,10 @@
 //! Tasks by name: every one of the paper, and a program's own beside them.
 
-use std::slice;
+use std::{path::Path, slice};
 
 use adapter_core::nearest;
 
-use crate::{DataError, HubTask, PaperEpochs, SquadVersion, Task, TaskKind, additional, glue, synthetic};
+use crate::{DataError, FileTask, HubTask, PaperEpochs, SquadVersion, Task, TaskKind, additional, glue, synthetic};
 
 /// The known tasks. The default are those of the paper and their stand-ins over the built-in language.
 #[derive(Clone, Debug)]
@@ -79,10 +79,13 @@ impl Tasks {
     /// The task called `name`, in upper or lower case.
     ///
     /// # Errors
-    /// If there is none; the error names the nearest.
+    /// If there is none; the error names the nearest, or `file:PATH` where a table is called so.
     pub fn find(&self, name: &str) -> Result<&Task, DataError> {
         self.get(name).ok_or_else(|| {
-            let nearest = nearest(&lower(name), self.iter().map(|task| task.name.as_str())).map(str::to_owned);
+            let path = Path::new(name);
+            let file = (FileTask::is_table(path) && path.is_file()).then(|| format!("file:{name}"));
+            let known = || nearest(&lower(name), self.iter().map(|task| task.name.as_str())).map(str::to_owned);
+            let nearest = file.or_else(known);
             DataError::UnknownTask { name: name.to_owned(), nearest }
         })
     }
@@ -165,5 +168,18 @@ mod tests {
         assert!(message("colla").contains("did you mean `cola`?"), "{}", message("colla"));
         assert!(message("sms_spam").contains("did you mean `sms-spam`?"));
         assert!(!message("translation-to-french").contains("did you mean"));
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_taken_for_what_was_meant() {
+        let folder = tempfile::tempdir().unwrap();
+        let [table, text] = ["cola.csv", "cola.txt"].map(|name| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, "text,label\n").unwrap();
+            path.display().to_string()
+        });
+        let message = |name: &str| Tasks::paper().find(name).unwrap_err().to_string();
+        assert!(message(&table).contains(&format!("did you mean `file:{table}`?")), "{}", message(&table));
+        assert!(!message(&text).contains("file:/"), "{}", message(&text));
     }
 }

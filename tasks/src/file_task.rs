@@ -9,7 +9,7 @@ use crate::{
     Dataset, Example, Target, TaskKind,
     parquet::{self, ParquetTable},
     shuffle::split,
-    source::{DataError, Encoding, Format, Ragged, Row, Table, content_error, read_text},
+    source::{DataError, Encoding, Format, Ragged, Row, Table, Wanted, content_error, counted, read_text},
 };
 
 /// Which columns of which files make a dataset.
@@ -56,8 +56,22 @@ impl FileTask {
         format!("file:{}", self.path.file_stem().unwrap_or_default().to_string_lossy())
     }
 
+    /// Whether a file's name is that of a table: `.csv`, `.tsv`, `.jsonl`, `.json` or `.parquet`, or a folder of the last.
+    pub fn is_table(path: &Path) -> bool {
+        path.is_dir() || TABLES.contains(&&*extension(path))
+    }
+
+    /// The texts of [`path`](Self::path) in their order. A column of labels need not be there.
+    ///
+    /// # Errors
+    /// If the file cannot be read or lacks a column.
+    pub fn texts(&self) -> Result<Vec<Example>, DataError> {
+        let example = |row: Raw| Example { id: row.line.to_string(), text: row.text, pair: row.pair, target: None };
+        Ok(self.read(&self.path, false)?.into_iter().map(example).collect())
+    }
+
     /// Reads the files. Labels are numbered in the order in which the training file shows them; what has no file of its
-    /// own is held back from the training file (a tenth each), by the seed.
+    /// own is held back from the training file (a tenth each), by the seed. A row without a label is left out, and counted in a note.
     ///
     /// # Errors
     /// If a file cannot be read, lacks a column, or has a label that the training file does not.
@@ -66,22 +80,30 @@ impl FileTask {
             return Err(DataError::Request("a file cannot hold a span task; use SQuAD's format".to_owned()));
         }
         let mut unlabelled = 0;
-        let mut labelled = |mut rows: Vec<Raw>| {
+        let mut labelled = |path: &Path| {
+            let mut rows = self.read(path, true)?;
             let before = rows.len();
             rows.retain(|row| row.label.is_some());
             unlabelled += before - rows.len();
-            rows
+            if rows.is_empty() {
+                let problem = format!("no row has a label in column `{}`", self.label_column);
+                return Err(content_error(path, None, problem));
+            }
+            Ok(rows)
         };
-        let rows = labelled(self.read(&self.path)?);
+        let rows = labelled(&self.path)?;
         let labels = self.known_labels.clone().unwrap_or_else(|| self.labels(&rows));
         self.check_labels(&labels, &rows)?;
         let numbers: HashMap<&str, usize> = labels.iter().map(String::as_str).zip(0..).collect();
         let examples = |rows: Vec<Raw>, path: &Path| -> Result<Vec<Example>, DataError> {
             rows.into_iter().map(|row| self.example(row, &labels, &numbers, path)).collect()
         };
-        let validation = self.validation_file.as_ref().map(|path| examples(labelled(self.read(path)?), path));
-        let test = self.test_file.as_ref().map(|path| examples(self.read(path)?, path));
+        let validation = self.validation_file.as_ref().map(|path| examples(labelled(path)?, path));
+        let test = self.test_file.as_ref().map(|path| examples(self.read(path, true)?, path));
         let (validation, test) = (validation.transpose()?, test.transpose()?);
+        // A set that is to be predicted has no labels at all.
+        let tested = test.iter().flatten().filter(|example| example.target.is_some()).count();
+        let unscored = if tested > 0 { test.iter().flatten().count() - tested } else { 0 };
         let all = examples(rows, &self.path)?;
         let (train, validation, test) = match (validation, test) {
             (Some(validation), Some(test)) => (all, validation, test),
@@ -104,11 +126,9 @@ impl FileTask {
             let problem = "too few rows to hold some back for validation; give --validation-file";
             return Err(content_error(&self.path, None, problem));
         }
-        let unlabelled_note = match unlabelled {
-            0 => None,
-            1 => Some("1 row without a label left out".to_owned()),
-            rows => Some(format!("{rows} rows without a label left out")),
-        };
+        let without_label = |rows: usize| (rows > 0).then(|| format!("{} without a label", counted(rows, "row")));
+        let unlabelled_note = without_label(unlabelled).map(|rows| format!("{rows} left out"));
+        let unscored_note = without_label(unscored).map(|rows| format!("{rows} in the test set: no score counts them"));
         let one_class = self.kind == TaskKind::Classification && labels.len() == 1;
         let one_class_note =
             one_class.then(|| format!("every row has the label `{}`: there is nothing to learn", labels[0]));
@@ -120,26 +140,37 @@ impl FileTask {
             validation,
             test,
             extra: Vec::new(),
-            notes: unlabelled_note.into_iter().chain(one_class_note).collect(),
+            notes: [unlabelled_note, unscored_note, one_class_note].into_iter().flatten().collect(),
         })
     }
 
-    fn read(&self, path: &Path) -> Result<Vec<Raw>, DataError> {
+    fn read(&self, path: &Path, has_labels: bool) -> Result<Vec<Raw>, DataError> {
         if path.is_dir() {
-            return self.read_folder(path);
+            return self.read_folder(path, has_labels);
         }
-        let extension = path.extension().and_then(|extension| extension.to_str());
         let contents = || read_text(path, Encoding::Utf8);
-        let pair = self.pair_column.as_deref();
-        let wanted: Vec<&str> = [self.text_column.as_str(), &self.label_column].into_iter().chain(pair).collect();
+        let mut wanted = vec![Wanted { column: &self.text_column, option: Some("--text-column") }];
+        if has_labels {
+            wanted.push(Wanted { column: &self.label_column, option: Some("--label-column") });
+        }
+        wanted.extend(self.pair_column.as_ref().map(|column| Wanted { column, option: Some("--pair-column") }));
+        let divided = |format: Format| {
+            let contents = contents()?;
+            let header = contents.lines().next().unwrap_or_default();
+            let is_column = wanted.iter().any(|wanted| wanted.column == header);
+            if let Some(problem) = format.problem_with(header).filter(|_| !is_column) {
+                return Err(content_error(path, 1, problem));
+            }
+            Table::parse(path, &contents, format, None, Ragged::Refuse)
+        };
         // What a column's numbers mean, where the file tells.
         let mut names: Vec<String> = Vec::new();
-        let table = match extension {
-            Some("csv") => Table::parse(path, &contents()?, Format::Csv, None, Ragged::Refuse)?,
-            Some("tsv") => Table::parse(path, &contents()?, Format::Tsv, None, Ragged::Refuse)?,
-            Some("jsonl") => Table::parse_json_lines(path, &contents()?, &wanted)?,
-            Some("json") => Table::parse_json(path, &contents()?, &wanted)?,
-            Some("parquet") => {
+        let table = match &*extension(path) {
+            "csv" => divided(Format::Csv)?,
+            "tsv" => divided(Format::Tsv)?,
+            "jsonl" => Table::parse_json_lines(path, &contents()?, &wanted)?,
+            "json" => Table::parse_json(path, &contents()?, &wanted)?,
+            "parquet" => {
                 let ParquetTable { table, mut classes } = parquet::read(path, &wanted)?;
                 names = classes.remove(&self.label_column).unwrap_or_default();
                 table
@@ -149,25 +180,32 @@ impl FileTask {
                 return Err(content_error(path, None, problem));
             }
         };
+        table.check(&wanted)?;
         let text = table.column(&self.text_column)?;
         let pair = self.pair_column.as_ref().map(|pair| table.column(pair)).transpose()?;
-        let label = table.column(&self.label_column)?;
-        let raw = |row: &Row| {
-            let label = row.cell(label);
+        let label = has_labels.then(|| table.column(&self.label_column)).transpose()?;
+        let named = |label: &str| {
             let name = label.parse::<usize>().ok().and_then(|number| names.get(number));
-            Raw {
-                line: row.line,
-                text: row.cell(text).to_owned(),
-                pair: pair.map(|pair| row.cell(pair).to_owned()),
-                // Where classes are numbered, -1 stands for a label that is not published.
-                label: (names.is_empty() || label != "-1").then(|| name.map_or(label, String::as_str).to_owned()),
-            }
+            name.map_or(label, String::as_str).to_owned()
+        };
+        let raw = |row: &Row| Raw {
+            line: row.line,
+            text: row.cell(text).to_owned(),
+            pair: pair.map(|pair| row.cell(pair).to_owned()),
+            label: label.map(|label| row.cell(label)).filter(|cell| self.is_label(cell, &names)).map(named),
         };
         Ok(table.rows.iter().map(raw).collect())
     }
 
+    /// Whether a cell holds a label. An empty one does not (a missing value is written so), unless no label at all is an answer too;
+    /// nor does -1 where classes are numbered: it stands for a label that is not published.
+    fn is_label(&self, cell: &str, names: &[String]) -> bool {
+        let is_empty = cell.trim().is_empty() && self.kind != TaskKind::MultiLabel;
+        !is_empty && (names.is_empty() || cell != "-1")
+    }
+
     /// The rows of all Parquet files of a folder, in the order of their names, counted through.
-    fn read_folder(&self, folder: &Path) -> Result<Vec<Raw>, DataError> {
+    fn read_folder(&self, folder: &Path, has_labels: bool) -> Result<Vec<Raw>, DataError> {
         let io = |reason| DataError::Io { path: folder.to_owned(), reason };
         let entries = std::fs::read_dir(folder).map_err(io)?.map(|entry| entry.map(|entry| entry.path()));
         let mut files: Vec<PathBuf> = entries.collect::<Result<_, _>>().map_err(io)?;
@@ -179,7 +217,7 @@ impl FileTask {
         let mut rows: Vec<Raw> = Vec::new();
         for file in files {
             let before = rows.len();
-            rows.extend(self.read(&file)?.into_iter().map(|row| Raw { line: before + row.line, ..row }));
+            rows.extend(self.read(&file, has_labels)?.into_iter().map(|row| Raw { line: before + row.line, ..row }));
         }
         Ok(rows)
     }
@@ -259,13 +297,21 @@ impl FileTask {
             }
             TaskKind::Regression | TaskKind::Span => {
                 let score = label.parse::<f32>().ok().filter(|score| score.is_finite());
-                let problem = format!("`{label}` in column `{}` is no number", self.label_column);
+                let problem = format!("`{label}` in column `{}` is not a number", self.label_column);
                 Ok(Target::Score(score.ok_or_else(|| content_error(path, row.line, problem))?))
             }
         };
         let target = row.label.as_ref().map(target).transpose()?;
         Ok(Example { id: row.line.to_string(), text: row.text, pair: row.pair, target })
     }
+}
+
+/// How the names of tables end.
+const TABLES: [&str; 5] = ["csv", "tsv", "jsonl", "json", "parquet"];
+
+/// What a file's name ends in, in lower case.
+fn extension(path: &Path) -> String {
+    path.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_lowercase()
 }
 
 /// Labels that an error names.

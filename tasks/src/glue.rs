@@ -7,7 +7,7 @@ use bert_backbone::Source;
 use crate::{
     Dataset, Example, Home, Target, Task, TaskData, TaskKind, TaskSource, TestSet,
     parquet::{self, ParquetTable},
-    source::{DataError, Encoding, Format, Ragged, Row, Table, content_error, read_text},
+    source::{DataError, Encoding, Format, Ragged, Row, Table, Wanted, content_error, counted, read_text},
 };
 
 /// How a GLUE task's files are laid out: the official ones, and the hub's.
@@ -321,7 +321,7 @@ impl Glue {
         let ragged = if path.ends_with(TRAIN.official) { self.ragged } else { Ragged::Refuse };
         let table = Table::parse(path, &text, Format::Tsv, columns, ragged)?;
         if table.ragged > 0 {
-            notes.push(format!("{}: {} rows with missing cells left out", path.display(), table.ragged));
+            notes.push(format!("{}: {} with missing cells left out", path.display(), counted(table.ragged, "row")));
         }
         let text = table.column(self.text)?;
         let pair = self.pair.map(|pair| table.column(pair)).transpose()?;
@@ -347,8 +347,8 @@ impl Glue {
     /// Reads a file of the hub. Examples are what they are in the official file, the numbers of its lines included.
     fn read_hub(&self, path: &Path, has_labels: bool) -> Result<Vec<Example>, DataError> {
         let HubLayout { text, pair, labels, by_place, .. } = self.hub;
-        let mut columns = vec!["idx", "label", text];
-        columns.extend(pair);
+        let mut columns = ["idx", "label", text].map(Wanted::from).to_vec();
+        columns.extend(pair.map(Wanted::from));
         let ParquetTable { table, classes } = parquet::read(path, &columns)?;
         if let Some(named) = classes.get("label").filter(|named| *named != labels) {
             let named = named.join(", ");

@@ -150,12 +150,14 @@ impl fmt::Debug for Metric {
 #[derive(Debug, thiserror::Error)]
 pub enum MetricError {
     /// No metric has that name.
-    #[error("unknown metric `{name}`{}", did_you_mean(nearest))]
+    #[error("unknown metric `{name}`{}; known are {}", did_you_mean(nearest), known.join(", "))]
     Unknown {
         /// The name.
         name: String,
         /// The known name that is most like it.
         nearest: Option<String>,
+        /// All known names.
+        known: Vec<String>,
     },
     /// A metric without a name.
     #[error("a metric needs a name")]
@@ -245,7 +247,7 @@ impl Metrics {
     pub fn find(&self, name: &str) -> Result<&Metric, MetricError> {
         self.metrics.iter().find(|metric| metric.name == name).ok_or_else(|| {
             let nearest = nearest(name, self.names()).map(str::to_owned);
-            MetricError::Unknown { name: name.to_owned(), nearest }
+            MetricError::Unknown { name: name.to_owned(), nearest, known: self.names().map(str::to_owned).collect() }
         })
     }
 

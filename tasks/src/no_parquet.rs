@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use crate::source::{DataError, Table, content_error};
+use crate::source::{DataError, Table, Wanted, content_error};
 
 pub(crate) struct ParquetTable {
     pub table: Table,
     pub classes: BTreeMap<String, Vec<String>>,
 }
 
-pub(crate) fn read(path: &Path, _columns: &[&str]) -> Result<ParquetTable, DataError> {
+pub(crate) fn read(path: &Path, _wanted: &[Wanted<'_>]) -> Result<ParquetTable, DataError> {
     Err(content_error(path, None, "this build reads no Parquet files; build with `--features parquet`"))
 }

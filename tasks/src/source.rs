@@ -7,7 +7,7 @@ use std::{
 
 use adapter_core::read_file;
 
-use crate::TaskKind;
+use crate::{TaskKind, nearest};
 
 /// Why data cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -123,7 +123,7 @@ pub(crate) fn decode(path: &Path, bytes: Vec<u8>, encoding: Encoding) -> Result<
         Encoding::Utf8 => String::from_utf8(bytes).map_err(|error| {
             let valid = error.utf8_error().valid_up_to();
             let line = 1 + error.as_bytes()[..valid].iter().filter(|&&byte| byte == b'\n').count();
-            content_error(path, line, "invalid UTF-8")
+            content_error(path, line, "invalid UTF-8; convert it to UTF-8 (iconv -f latin1 -t utf8)")
         })?,
     };
     if text.starts_with('\u{feff}') {
@@ -135,6 +135,62 @@ pub(crate) fn decode(path: &Path, bytes: Vec<u8>, encoding: Encoding) -> Result<
     Ok(text)
 }
 
+/// A number of things in words: "1 row", "3 rows", "2 classes".
+pub(crate) fn counted(number: usize, thing: &str) -> String {
+    let ending = match number {
+        1 => "",
+        _ if thing.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{number} {thing}{ending}")
+}
+
+/// A column that is read, and the option that names another where a user may.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    pub column: &'a str,
+    pub option: Option<&'static str>,
+}
+
+/// A column of an official file.
+impl<'a> From<&'a str> for Wanted<'a> {
+    fn from(column: &'a str) -> Self {
+        Self { column, option: None }
+    }
+}
+
+impl Wanted<'_> {
+    /// What is said of a file that has only the columns `there`; nothing if it has all that are wanted.
+    pub fn lacking(all: &[Self], there: &[&str]) -> Option<String> {
+        let missing: Vec<&Self> = all.iter().filter(|wanted| !there.contains(&wanted.column)).collect();
+        let columns = match &missing[..] {
+            [] => return None,
+            [_] => "column",
+            _ => "columns",
+        };
+        let free = there.iter().copied().filter(|name| all.iter().all(|wanted| wanted.column != *name));
+        let near = |wanted: &Self| nearest(wanted.column, free.clone());
+        let options = missing.iter().filter_map(|wanted| match (wanted.option?, near(wanted)) {
+            (option, Some(near)) => Some(format!("{option} {}", plain(near))),
+            (option, None) => Some(option.to_owned()),
+        });
+        let options: Vec<String> = options.collect();
+        let advice = match missing.iter().all(|wanted| near(wanted).is_some()) {
+            _ if options.is_empty() => String::new(),
+            true => format!("; did you mean {}?", options.join(" ")),
+            false => format!("; give {}", options.join(" and ")),
+        };
+        let missing: Vec<String> = missing.iter().map(|wanted| format!("`{}`", wanted.column)).collect();
+        let there: Vec<String> = there.iter().map(|name| plain(name)).collect();
+        Some(format!("no {columns} {}; there are: {}{advice}", missing.join(" and "), there.join(", ")))
+    }
+}
+
+/// A name out of a stranger's file, without control characters for the terminal.
+fn plain(name: &str) -> String {
+    name.chars().map(|c| if "'\"".contains(c) { c.to_string() } else { c.escape_debug().to_string() }).collect()
+}
+
 /// How rows and cells are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -142,6 +198,30 @@ pub(crate) enum Format {
     Tsv,
     /// Commas, with quoting.
     Csv,
+}
+
+impl Format {
+    /// What is said of a header that is one cell in this format, and several in another.
+    pub fn problem_with(self, header: &str) -> Option<&'static str> {
+        let (own, others) = match self {
+            Format::Csv => (
+                ',',
+                [
+                    ('\t', "the columns seem to be separated by tabs: name the file .tsv, or write commas"),
+                    (';', "the columns seem to be separated by semicolons: write commas"),
+                ],
+            ),
+            Format::Tsv => (
+                '\t',
+                [
+                    (',', "the columns seem to be separated by commas: name the file .csv, or write tabs"),
+                    (';', "the columns seem to be separated by semicolons: write tabs"),
+                ],
+            ),
+        };
+        let is_one_cell = !header.contains(own);
+        others.into_iter().find(|(other, _)| is_one_cell && header.contains(*other)).map(|(_, problem)| problem)
+    }
 }
 
 /// A table of text: named columns, and rows with the lines they came from.
@@ -194,7 +274,8 @@ impl Table {
         let uneven = table.rows.iter().find(|row| row.cells.len() != expected);
         match (uneven, ragged) {
             (Some(row), Ragged::Refuse) => {
-                let problem = format!("{} cells, expected {expected} ({})", row.cells.len(), table.columns.join(", "));
+                let (found, columns) = (counted(row.cells.len(), "cell"), table.columns.join(", "));
+                let problem = format!("{found}, expected {expected} ({columns})");
                 return Err(content_error(path, row.line, problem));
             }
             (Some(_), Ragged::LeaveOut) => {
@@ -245,11 +326,14 @@ impl Table {
     }
 
     /// Parses a JSON object a line, of which only the `wanted` values matter.
-    pub fn parse_json_lines(path: &Path, text: &str, wanted: &[&str]) -> Result<Self, DataError> {
+    pub fn parse_json_lines(path: &Path, text: &str, wanted: &[Wanted<'_>]) -> Result<Self, DataError> {
         let mut rows = Vec::new();
         for (line, number) in text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty()) {
             let object = serde_json::from_str(line)
                 .map_err(|error| content_error(path, number, format!("not a JSON object: {error}")))?;
+            if rows.is_empty() {
+                check_keys(&object, wanted).map_err(|problem| content_error(path, number, problem))?;
+            }
             let cells = json_cells(&object, wanted).map_err(|problem| content_error(path, number, problem))?;
             rows.push(Row { line: number, cells });
         }
@@ -257,7 +341,7 @@ impl Table {
     }
 
     /// Parses a JSON list of objects, or an object with such a list under `data`. Rows are counted from 1.
-    pub fn parse_json(path: &Path, text: &str, wanted: &[&str]) -> Result<Self, DataError> {
+    pub fn parse_json(path: &Path, text: &str, wanted: &[Wanted<'_>]) -> Result<Self, DataError> {
         #[derive(serde::Deserialize)]
         #[serde(untagged)]
         enum File {
@@ -271,13 +355,22 @@ impl Table {
             .map_err(|_| content_error(path, None, "not a list of objects, nor one under `data`"))?;
         let rows = objects.iter().zip(1..).map(|(object, number)| {
             let problem = |problem| content_error(path, None, format!("row {number}: {problem}"));
+            if number == 1 {
+                check_keys(object, wanted).map_err(problem)?;
+            }
             Ok(Row { line: number, cells: json_cells(object, wanted).map_err(problem)? })
         });
         Self::of_json(path, rows.collect::<Result<_, DataError>>()?, wanted)
     }
 
-    fn of_json(path: &Path, rows: Vec<Row>, wanted: &[&str]) -> Result<Self, DataError> {
-        Self::new(path, wanted.iter().map(|&name| name.to_owned()).collect(), rows)
+    fn of_json(path: &Path, rows: Vec<Row>, wanted: &[Wanted<'_>]) -> Result<Self, DataError> {
+        Self::new(path, wanted.iter().map(|wanted| wanted.column.to_owned()).collect(), rows)
+    }
+
+    /// Refuses a table without the columns of a user's own file.
+    pub fn check(&self, wanted: &[Wanted<'_>]) -> Result<(), DataError> {
+        let there: Vec<&str> = self.columns.iter().map(String::as_str).collect();
+        Wanted::lacking(wanted, &there).map_or(Ok(()), |problem| Err(content_error(&self.path, 1, problem)))
     }
 
     /// The place of the column called `name`.
@@ -330,14 +423,17 @@ fn check_quotes(text: &str) -> Result<(), (usize, &'static str)> {
 
 type JsonObject = serde_json::Map<String, serde_json::Value>;
 
+/// Refuses an object, the first of its file, without the `wanted` values.
+fn check_keys(object: &JsonObject, wanted: &[Wanted<'_>]) -> Result<(), String> {
+    let there: Vec<&str> = object.keys().map(String::as_str).collect();
+    Wanted::lacking(wanted, &there).map_or(Ok(()), Err)
+}
+
 /// The `wanted` values of an object as text.
-fn json_cells(object: &JsonObject, wanted: &[&str]) -> Result<Vec<String>, String> {
-    let cell = |name: &&str| match object.get(*name) {
+fn json_cells(object: &JsonObject, wanted: &[Wanted<'_>]) -> Result<Vec<String>, String> {
+    let cell = |wanted: &Wanted<'_>| match object.get(wanted.column) {
         Some(serde_json::Value::String(text)) => Ok(text.clone()),
-        Some(serde_json::Value::Null) | None => {
-            let there: Vec<&str> = object.keys().map(String::as_str).collect();
-            Err(format!("no value for `{name}`; there are: {}", there.join(", ")))
-        }
+        Some(serde_json::Value::Null) | None => Err(format!("no value for `{}`", wanted.column)),
         Some(value) => Ok(value.to_string()),
     };
     wanted.iter().map(cell).collect()

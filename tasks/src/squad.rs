@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::{
     Home, TaskData, TaskSource,
     parquet::{self, ParquetTable},
-    source::{DataError, content_error, read_bytes},
+    source::{DataError, Wanted, content_error, read_bytes},
 };
 
 /// A question about a text.
@@ -191,7 +191,7 @@ fn read_hub(path: &Path) -> Result<Vec<Paragraph>, DataError> {
         text: Vec<String>,
         answer_start: Vec<usize>,
     }
-    let ParquetTable { table, .. } = parquet::read(path, &["id", "context", "question", "answers"])?;
+    let ParquetTable { table, .. } = parquet::read(path, &["id", "context", "question", "answers"].map(Wanted::from))?;
     let mut paragraphs: Vec<Paragraph> = Vec::new();
     for row in &table.rows {
         let Answers { text, answer_start } = serde_json::from_str(row.cell(3))

@@ -83,7 +83,7 @@ fn broken_rows_of_qqp_are_left_out_and_counted() {
     write(root.path(), "glue_data/QQP/dev.tsv", format!("{header}1\t1\t2\ta\tb\t1\n"));
     let dataset = load(&root, "qqp");
     assert_eq!(dataset.train.len(), 2);
-    assert!(dataset.notes[0].contains("1 rows with missing cells left out"), "{:?}", dataset.notes);
+    assert!(dataset.notes[0].contains("1 row with missing cells left out"), "{:?}", dataset.notes);
     assert!(dataset.notes[1].contains("no test.tsv"), "{:?}", dataset.notes);
 }
 
@@ -134,7 +134,7 @@ fn additional_tasks_read_their_original_files(
     let said = |what: &str| dataset.notes.iter().any(|note| note.contains(what));
     assert!(said("the paper's"), "a difference from the paper is said: {:?}", dataset.notes);
     let drops = ["disasters", "economic-news", "global-warming", "us-economic-performance", "customer-complaints"];
-    assert_eq!(said("rows without a usable label or text"), drops.contains(&task), "{:?}", dataset.notes);
+    assert_eq!(said("without a usable label or text"), drops.contains(&task), "{:?}", dataset.notes);
     assert_eq!(load(&root, task), dataset, "the division is fixed");
 }
 
@@ -197,7 +197,7 @@ fn news_that_is_already_divided_is_taken_as_it_is() {
     }
     let dataset = load(&root, "news-aggregator");
     assert_eq!([dataset.train.len(), dataset.validation.len(), dataset.test.len()], [3, 2, 1]);
-    assert!(dataset.notes.iter().any(|note| note.contains("1 classes, the paper has 4")), "{:?}", dataset.notes);
+    assert!(dataset.notes.iter().any(|note| note.contains("1 class, the paper has 4")), "{:?}", dataset.notes);
 }
 
 #[test]
@@ -214,8 +214,11 @@ fn a_task_without_its_files_names_the_one_that_is_missing() {
 #[rstest]
 #[case::column("sentence\tlable\nfine\t1\n", "dev.tsv:1: no column `label`; there are: sentence, lable")]
 #[case::label("sentence\tlabel\nfine\t1\nbad\t2\n", "dev.tsv:3: label `2`, expected one of 0, 1")]
-#[case::ragged("sentence\tlabel\nfine\t1\nalone\n", "dev.tsv:3: 1 cells, expected 2 (sentence, label)")]
-#[case::utf8("sentence\tlabel\nfine\t1\nb\u{0}d\t0\n", "dev.tsv:3: invalid UTF-8")]
+#[case::ragged("sentence\tlabel\nfine\t1\nalone\n", "dev.tsv:3: 1 cell, expected 2 (sentence, label)")]
+#[case::utf8(
+    "sentence\tlabel\nfine\t1\nb\u{0}d\t0\n",
+    "dev.tsv:3: invalid UTF-8; convert it to UTF-8 (iconv -f latin1 -t utf8)"
+)]
 #[case::empty("", "dev.tsv: the file is empty")]
 #[case::rows("sentence\tlabel\n", "dev.tsv: the file has no rows")]
 fn a_wrong_glue_file_is_explained(#[case] contents: &str, #[case] message: &str) {
@@ -300,9 +303,34 @@ fn scores_and_several_labels_are_read_too() {
 }
 
 #[rstest]
-#[case::column("my.csv", "words,label\na,x\n", "my.csv:1: no column `text`; there are: words, label")]
+#[case::column(
+    "my.csv",
+    "words,label\na,x\n",
+    "my.csv:1: no column `text`; there are: words, label; give --text-column"
+)]
+#[case::columns(
+    "my.csv",
+    "id,review,stars\n1,a,x\n",
+    "my.csv:1: no columns `text` and `label`; there are: id, review, stars; give --text-column and --label-column"
+)]
+#[case::near("my.tsv", "text\tlables\na\tx\n", "there are: text, lables; did you mean --label-column lables?")]
+#[case::one_of_two_is_near("my.csv", "review,lables\na,x\n", "; give --text-column and --label-column lables")]
+#[case::terminal("my.csv", "te\u{1b}[2Jxt,label\na,x\n", "there are: te\\u{1b}[2Jxt, label")]
+#[case::semicolons(
+    "my.csv",
+    "\"text\";\"label\"\n\"a, b\";x\n",
+    "my.csv:1: the columns seem to be separated by semicolons: write commas"
+)]
+#[case::tabs("my.csv", "text\tlabel\na, b\tx\n", "separated by tabs: name the file .tsv, or write commas")]
+#[case::commas("my.tsv", "text,label\na,x\n", "separated by commas: name the file .csv, or write tabs")]
+#[case::latin(
+    "my.csv",
+    "text,label\na,x\nb\0d,y\n",
+    "my.csv:3: invalid UTF-8; convert it to UTF-8 (iconv -f latin1 -t utf8)"
+)]
+#[case::no_labels("my.csv", "text,label\na,\nb,  \n", "my.csv: no row has a label in column `label`")]
 #[case::extension("my.txt", "text,label\na,x\n", "must end in .csv, .tsv, .jsonl, .json or .parquet")]
-#[case::ragged("my.csv", "text,label\na,x\nb\n", "my.csv:3: 1 cells, expected 2")]
+#[case::ragged("my.csv", "text,label\na,x\nb\n", "my.csv:3: 1 cell, expected 2")]
 #[case::json("my.jsonl", "{\"text\": \"a\", \"label\": \"x\"}\n{oops\n", "my.jsonl:2: not a JSON object")]
 #[case::value(
     "my.jsonl",
@@ -310,22 +338,72 @@ fn scores_and_several_labels_are_read_too() {
     "my.jsonl:2: no value for `label`"
 )]
 #[case::few("my.csv", "text,label\na,x\n", "too few rows")]
-#[case::carriage_returns("my.csv", "text,label\r\n\"a\r\nb\",x\r\n\r\nc\r\n", "my.csv:5: 1 cells, expected 2")]
+#[case::carriage_returns("my.csv", "text,label\r\n\"a\r\nb\",x\r\n\r\nc\r\n", "my.csv:5: 1 cell, expected 2")]
 #[case::two_marks("my.csv", "\u{feff}\u{feff}", "the file is empty")]
 #[case::json_column(
     "my.jsonl",
     "{\"words\": \"a\", \"label\": \"x\"}\n",
-    "my.jsonl:1: no value for `text`; there are: label, words"
+    "my.jsonl:1: no column `text`; there are: label, words; give --text-column"
 )]
 #[case::empty("my.csv", "", "the file is empty")]
 #[case::absent("other.csv", "", "No such file")]
 fn a_wrong_file_of_ones_own_is_explained(#[case] name: &str, #[case] contents: &str, #[case] message: &str) {
     let root = tempfile::tempdir().unwrap();
     if name != "other.csv" {
-        write(root.path(), name, contents);
+        let bytes: Vec<u8> = contents.bytes().map(|byte| if byte == 0 { 0xff } else { byte }).collect();
+        write(root.path(), name, bytes);
     }
     let error = FileTask::new(root.path().join(name)).load().unwrap_err().to_string();
     assert!(error.contains(message), "{error}");
+}
+
+/// Other programs write a missing value as an empty cell.
+#[rstest]
+#[case::class(TaskKind::Classification, "a,x\nb,\nc,y\nd,  \n", &[Some(Target::Class(0)), Some(Target::Class(1))])]
+#[case::score(TaskKind::Regression, "a,1\nb,\nc,0.5\nd, \n", &[Some(Target::Score(1.0)), Some(Target::Score(0.5))])]
+fn a_row_with_an_empty_label_is_left_out_and_counted(
+    #[case] kind: TaskKind,
+    #[case] rows: &str,
+    #[case] targets: &[Option<Target>],
+) {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "own.csv", format!("text,label\n{rows}"));
+    let path = root.path().join("own.csv");
+    let held = Some(path.clone());
+    let dataset =
+        FileTask { kind, validation_file: held.clone(), test_file: held, ..FileTask::new(path) }.load().unwrap();
+    let found = |part: &[Example]| part.iter().map(|example| example.target.clone()).collect::<Vec<_>>();
+    assert_eq!((found(&dataset.train), found(&dataset.validation)), (targets.to_vec(), targets.to_vec()));
+    assert!(dataset.labels.iter().all(|label| !label.trim().is_empty()), "{:?}", dataset.labels);
+    // A test set may be one to predict.
+    assert_eq!((dataset.test.len(), dataset.test[1].target.is_none()), (4, true));
+    let expected = ["4 rows without a label left out", "2 rows without a label in the test set: no score counts them"];
+    assert_eq!(dataset.notes, expected);
+}
+
+#[test]
+fn no_label_at_all_is_an_answer_where_there_may_be_several() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "own.csv", "text,label\na,x|y\nb,\n");
+    let path = root.path().join("own.csv");
+    let held = Some(path.clone());
+    let kind = TaskKind::MultiLabel;
+    let dataset =
+        FileTask { kind, validation_file: held.clone(), test_file: held, ..FileTask::new(path) }.load().unwrap();
+    assert_eq!((dataset.train.len(), &dataset.train[1].target), (2, &Some(Target::Labels(vec![]))));
+    assert_eq!(dataset.notes, [""; 0]);
+}
+
+#[test]
+fn texts_are_read_without_labels() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "own.CSV", "review,reply\n\"a, b\",c\nd,e\n");
+    let path = root.path().join("own.CSV");
+    assert!(FileTask::is_table(&path) && FileTask::is_table(root.path()) && !FileTask::is_table("own.txt".as_ref()));
+    let pair_column = Some("reply".to_owned());
+    let task = FileTask { text_column: "review".to_owned(), pair_column, ..FileTask::new(path) };
+    let expected = [example("2", "a, b", Some("c"), None), example("3", "d", Some("e"), None)];
+    assert_eq!(task.texts().unwrap(), expected);
 }
 
 #[test]

@@ -181,12 +181,13 @@ fn a_metric_that_cannot_be_added_is_explained(#[case] metric: Metric, #[case] me
 }
 
 #[test]
-fn an_unknown_metric_gets_the_nearest() {
+fn an_unknown_metric_gets_the_nearest_and_all_that_are_known() {
     let metrics = Metrics::default();
     assert_eq!(metrics.find("matthews").unwrap().name(), "matthews");
     let message = |name| metrics.find(name).unwrap_err().to_string();
-    assert_eq!(message("mathews"), "unknown metric `mathews` (did you mean `matthews`?)");
-    assert_eq!(message("bleu-of-translation"), "unknown metric `bleu-of-translation`");
+    let known = "known are accuracy, f1, macro_f1, matthews, pearson, spearman, exact_match, answer_f1";
+    assert_eq!(message("mathews"), format!("unknown metric `mathews` (did you mean `matthews`?); {known}"));
+    assert_eq!(message("bleu-of-translation"), format!("unknown metric `bleu-of-translation`; {known}"));
 }
 
 #[test]

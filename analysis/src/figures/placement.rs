@@ -2,6 +2,7 @@
 
 use crate::{
     Store,
+    axis::counted,
     chart::{Figure, Panel},
     diagram::{Block, Diagram},
     paper,
@@ -35,12 +36,12 @@ fn figure(run: &Run) -> Figure {
     let group = |name: &str| run.params.groups.get(name).copied().unwrap_or_default();
     let grouped = |number: usize| grouped(number as f64);
     let about = format!(
-        "Left: a layer of {} ({} layers, width {d}, {} heads). An adapter stands after each sub-layer, before its residual. Green: \
+        "Left: a layer of {} ({}, width {d}, {}). An adapter stands after each sub-layer, before its residual. Green: \
          trained, {} adapters with {} parameters, LayerNorms with {} and a head with {}; {} in all, {:.2} % of the backbone. Grey: \
          frozen. Right: the adapter, 2md + d + m = {} parameters",
         run.backbone,
-        network.layers,
-        network.heads,
+        counted(network.layers, "layer"),
+        counted(network.heads, "head"),
         2 * network.layers,
         grouped(group("adapters")),
         grouped(group("layer_norms")),

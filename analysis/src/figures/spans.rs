@@ -23,21 +23,32 @@ struct MeanSpans<'a> {
     changes: BTreeMap<(usize, usize), f64>,
 }
 
-/// The mean over the seeds of every task and configuration, in the order in which they were run.
-fn mean_spans<'a>(ablations: &[(&'a Run, &'a AblationRecord)]) -> Vec<MeanSpans<'a>> {
-    let mut by_task: Vec<(&Run, &AblationRecord, Vec<&AblationRecord>)> = Vec::new();
+/// A run and its ablation.
+pub(crate) type RunAblation<'a> = (&'a Run, &'a AblationRecord);
+
+/// The ablations of every task and configuration, one for each seed, in the order in which they were run.
+pub(crate) fn by_configuration<'a>(ablations: &[RunAblation<'a>]) -> Vec<Vec<RunAblation<'a>>> {
+    let mut groups: Vec<Vec<RunAblation<'a>>> = Vec::new();
     for &(run, ablation) in ablations {
-        let same = |other: &Run, first: &AblationRecord| {
+        let is_same = |group: &&mut Vec<RunAblation<'a>>| {
+            let (other, first) = group[0];
             (&first.metric, first.layers) == (&ablation.metric, ablation.layers) && other.config == run.config
         };
-        match by_task.iter_mut().find(|(other, first, _)| same(other, first)) {
-            Some((_, _, group)) => group.push(ablation),
-            None => by_task.push((run, ablation, vec![ablation])),
+        match groups.iter_mut().find(is_same) {
+            Some(group) if group.iter().any(|(other, _)| other.seed == run.seed) => {}
+            Some(group) => group.push((run, ablation)),
+            None => groups.push(vec![(run, ablation)]),
         }
     }
-    let tasks = by_task.into_iter().map(|(run, first, group)| {
+    groups
+}
+
+/// Their means over the seeds.
+fn mean_spans<'a>(ablations: &[RunAblation<'a>]) -> Vec<MeanSpans<'a>> {
+    let tasks = by_configuration(ablations).into_iter().map(|group| {
+        let (run, first) = group[0];
         let mut sums: BTreeMap<(usize, usize), (f64, usize)> = BTreeMap::new();
-        for ablation in &group {
+        for (_, ablation) in &group {
             for span in ablation.spans.iter().filter(|span| span.first <= span.last && span.last < first.layers) {
                 let sum = sums.entry((span.first, span.last)).or_default();
                 *sum = (sum.0 + 100.0 * span.relative_change, sum.1 + 1);
@@ -61,7 +72,7 @@ pub(crate) fn fig6(store: &Store) -> Option<Figure> {
 }
 
 /// A heat map of each task and configuration: what the removal of every span of layers changes.
-pub(crate) fn removed(title: &str, ablations: &[(&Run, &AblationRecord)]) -> Option<Figure> {
+pub(crate) fn removed(title: &str, ablations: &[RunAblation<'_>]) -> Option<Figure> {
     let all = mean_spans(ablations);
     let names = Names::of(&ablations.iter().map(|(run, _)| *run).collect::<Vec<_>>());
     let one_method = all.iter().all(|spans| spans.method == all[0].method);

@@ -2,7 +2,7 @@
 
 use super::{
     Evidence,
-    points::{Points, best_of, enough, learnt, of, reference, sized, sizes_of},
+    points::{Points, best_of, enough, from_usual, learnt, of, reference, sized, sizes_of},
 };
 use crate::{
     Store,
@@ -20,7 +20,7 @@ use crate::{
 /// The result in one sentence: what adapters and full fine-tuning score, and what they train. `None` if no experiment has both.
 pub(crate) fn headline(store: &Store) -> Option<String> {
     let of = |preset: &str, most: Option<f64>| {
-        let whole = store.preset(preset).filter(|record| record.unfinished().is_none())?;
+        let whole = store.preset(preset).filter(|record| record.unfinished(store).is_none())?;
         compare_with_full(&store.runs(whole), most).0
     };
     let Compared { tasks, full, adapters, share, .. } =
@@ -53,8 +53,9 @@ pub(super) fn close_to_full(runs: &[&Run], most: Option<f64>) -> Evidence {
     let (compared, _, mut evidence, values) = compare_with_full(runs, most);
     if let Some(Compared { tasks, full, adapters, share, part }) = compared {
         evidence.said.push(format!(
-            "Over {tasks} tasks adapters average {adapters:.1}, full fine-tuning {full:.1}; on validation they gain {part:.0} % of \
-             what it gains over the trivial answer, each task weighing alike; they train {share:.1} % of the parameters"
+            "Over {} adapters average {adapters:.1}, full fine-tuning {full:.1}; on validation they gain {part:.0} % of \
+             what it gains over the trivial answer, each task weighing alike; they train {share:.1} % of the parameters",
+            counted(tasks, "task")
         ));
     }
     evidence.effect("Loss against full fine-tuning", &thresholds::CLOSE, &values);
@@ -216,8 +217,8 @@ pub(super) fn fewer_parameters(runs: &[&Run]) -> Evidence {
 
 /// The adapters that stand for a task where one size is asked for: 64 as in the paper, or the size nearest to it.
 fn usual_size<'p, 'a>(points: &'p Points<'a>) -> Option<(f64, &'p Point<'a>)> {
-    let distance = |size: f64| (size.log2() - 6.0).abs();
-    let size = sizes_of(points, paper::ADAPTERS).into_iter().min_by(|a, b| distance(*a).total_cmp(&distance(*b)))?;
+    let nearest = |a: &f64, b: &f64| from_usual(*a).total_cmp(&from_usual(*b));
+    let size = sizes_of(points, paper::ADAPTERS).into_iter().min_by(nearest)?;
     Some((size, sized(points, paper::ADAPTERS, Some(size))?))
 }
 

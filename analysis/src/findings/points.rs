@@ -35,6 +35,11 @@ pub(super) fn sizes_of(points: &Points<'_>, name: &str) -> Vec<f64> {
     sizes
 }
 
+/// How far a size is from 64, which stands for all where one is asked for: in doublings.
+pub(super) fn from_usual(size: f64) -> f64 {
+    (size.log2() - 6.0).abs()
+}
+
 /// Whether there are seeds enough to say anything.
 pub(super) fn enough(seeds: usize) -> Result<(), String> {
     let few = seeds as f64 <= thresholds::SEEDS.limit;

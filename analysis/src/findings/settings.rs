@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use super::{
     Evidence,
-    points::{enough, learnt},
+    points::{enough, from_usual, learnt},
 };
 use crate::{
-    axis::exact,
+    axis::{counted, exact},
     evidence::Effect,
     names::task_name,
     paper,
     select::{Point, Sweep, best_point, differences, mean, sweeps, tasks},
-    setup::Run,
+    setup::{Names, Run},
     standing::Measure,
     tables::{Variant, compare_variants, sizes_by_task},
     thresholds::{self, Threshold},
@@ -21,6 +21,34 @@ use crate::{
 /// The point of a sweep at a value, which may have been written as a rounded number.
 fn at<'p, 'a>(sweep: &'p Sweep<'a>, value: f64) -> Option<&'p Point<'a>> {
     sweep.points.iter().find(|(own, _)| (own / value - 1.0).abs() < 1e-3).map(|(_, point)| point)
+}
+
+/// Of several sweeps the one that is judged: of adapters rather than of anything else, of size 64 or of the size nearest to it.
+fn usual<'s, 'a>(sweeps: impl Iterator<Item = &'s Sweep<'a>>) -> Option<&'s Sweep<'a>>
+where
+    'a: 's,
+{
+    let place = |sweep: &Sweep<'_>| {
+        let method = sweep.method;
+        (paper::rank(&method.name), method.size.map_or(f64::INFINITY, from_usual))
+    };
+    sweeps.min_by(|a, b| {
+        let ((rank, size), (other_rank, other_size)) = (place(a), place(b));
+        rank.cmp(&other_rank).then(size.total_cmp(&other_size))
+    })
+}
+
+/// Names the sweeps of a task that the figure shows beside those that are judged.
+fn leave_out_others(sweeps: &[Sweep<'_>], judged: &[&Sweep<'_>], evidence: &mut Evidence) {
+    let Some(&first) = judged.first() else { return };
+    let names = Names::of(&sweeps.iter().map(|sweep| sweep.points[0].1.seeds[0]).collect::<Vec<_>>());
+    let own = sweeps.iter().filter(|sweep| sweep.task == first.task);
+    let others = own.filter(|sweep| !judged.iter().any(|judged| std::ptr::eq(*judged, *sweep)));
+    let others: Vec<String> = others.map(|sweep| names.label(sweep.method)).collect();
+    if !others.is_empty() {
+        let judged = names.label(first.method);
+        evidence.leave_out(first.task, format!("shown beside {judged}, but not judged: {}", others.join(", ")));
+    }
 }
 
 /// What is lost at each value against a point of each task, the loss that decides. Values that not all tasks have are not
@@ -53,10 +81,11 @@ pub(super) fn initial_scale(runs: &[&Run]) -> Evidence {
     let sweeps = sweeps(runs, paper::INIT_STD);
     let mut all: Vec<(&Sweep<'_>, &Point<'_>)> = Vec::new();
     for task in tasks(runs) {
-        let Some(sweep) = sweeps.iter().find(|sweep| sweep.task == task) else { continue };
+        let Some(sweep) = usual(sweeps.iter().filter(|sweep| sweep.task == task)) else { continue };
         // 1e-2 may have been written as a rounded number.
         let small: Vec<&(f64, Point<'_>)> = sweep.points.iter().filter(|(sigma, _)| *sigma <= 0.01 * 1.001).collect();
         let (Some((_, usual)), Some(large), true) = (small.last(), at(sweep, 1.0), small.len() >= 2) else { continue };
+        leave_out_others(&sweeps, &[sweep], &mut evidence);
         if let Err(why) = learnt(usual, Measure::Accuracy) {
             evidence.leave_out(task, why);
             continue;
@@ -84,8 +113,9 @@ pub(super) fn learning_rates(runs: &[&Run]) -> Evidence {
     let sweeps = sweeps(runs, "lr");
     let mut both: Vec<(&Sweep<'_>, &Sweep<'_>)> = Vec::new();
     for task in tasks(runs) {
-        let of = |name: &str| sweeps.iter().find(|sweep| sweep.task == task && sweep.method.name == name);
+        let of = |name: &str| usual(sweeps.iter().filter(|sweep| sweep.task == task && sweep.method.name == name));
         let (Some(adapters), Some(full)) = (of(paper::ADAPTERS), of(paper::FULL)) else { continue };
+        leave_out_others(&sweeps, &[adapters, full], &mut evidence);
         let learns = |sweep: &Sweep<'_>| {
             let best = best_point(sweep.points.iter().map(|(_, point)| point));
             best.map_or(Ok(()), |best| learnt(best, Measure::Accuracy))
@@ -138,8 +168,8 @@ pub(super) fn learning_rates(runs: &[&Run]) -> Evidence {
     let enough_seeds = contrasts.iter().all(|values| enough(values.len()).is_ok());
     let lowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
     if robust.as_ref().is_some_and(|robust| robust.what.ends_with(&format!("at {}", exact(lowest)))) {
-        let epochs = first.points.first().and_then(|(_, point)| point.seeds.first()?.value("epochs"));
-        let after = epochs.map_or(String::new(), |epochs| format!(" after {epochs} epochs"));
+        let epochs = first.points.first().and_then(|(_, point)| point.seeds.first()?.epochs());
+        let after = epochs.map_or(String::new(), |epochs| format!(" after {epochs}"));
         evidence.likely = Some(format!("at the lowest rate adapters are not done{after}."));
     }
     let more = Effect::of(
@@ -175,7 +205,7 @@ pub(super) fn size_matters_little(runs: &[&Run]) -> Evidence {
     let worst = means.iter().min_by(|a, b| a.2.total_cmp(&b.2));
     let (Some(best), Some(worst)) = (best, worst) else { return evidence };
     let said: Vec<String> = means.iter().map(|(_, size, accuracy)| format!("size {size} {accuracy:.1}")).collect();
-    evidence.said.push(format!("Over {} tasks: {}", kept.len(), said.join(", ")));
+    evidence.said.push(format!("Over {}: {}", counted(kept.len(), "task"), said.join(", ")));
     let values = kept.iter().map(|points| differences(&points[best.0], &points[worst.0], Run::accuracy));
     let values: Vec<Vec<f64>> = values.collect();
     evidence.effect(&format!("Size {} minus size {}", best.1, worst.1), &thresholds::SIZES, &values);
@@ -205,11 +235,16 @@ pub(super) fn no_variant_helps(runs: &[&Run]) -> Evidence {
     let (judged, known) = (gains.len(), others().count());
     evidence.left_out.extend(useless.iter().map(|(task, why)| format!("{} ({why})", task_name(task))));
     if let Some(deciding) = Effect::deciding(gains) {
-        evidence.said.push(format!("Of {judged} variants one decides"));
+        let compared = if judged == 1 {
+            "One variant is compared".to_owned()
+        } else {
+            format!("Of {judged} variants one decides")
+        };
+        evidence.said.push(compared);
         evidence.effects.push(deciding);
     }
     if judged > 0 && judged < known {
-        evidence.left_out.push(format!("{} variants (fewer than three seeds)", known - judged));
+        evidence.left_out.push(format!("{} (fewer than three seeds)", counted(known - judged, "variant")));
     } else if judged == 0 && all.iter().any(|variant| variant.paper) && useless.is_empty() {
         evidence.left_out.push("all variants (fewer than three seeds of both)".to_owned());
     }

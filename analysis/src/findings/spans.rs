@@ -2,45 +2,45 @@
 
 use super::{Evidence, points::enough};
 use crate::{
-    AblationRecord, Store,
-    axis::signed,
+    Store,
+    axis::{counted, signed},
     evidence::{Effect, around, of_seeds, variance},
+    figures::{RunAblation, by_configuration},
     names::task_name,
     paper,
     select::mean,
-    setup::Run,
+    setup::{Run, said, same},
     thresholds,
 };
 
-/// The ablations of one task, one for each seed.
+/// The ablations of one task and one configuration, one for each seed.
 pub(super) struct Ablated<'a> {
-    task: &'a str,
+    /// The task, and what tells the configuration from others of the task.
+    called: String,
     layers: usize,
-    seeds: Vec<(&'a Run, &'a AblationRecord)>,
+    seeds: Vec<RunAblation<'a>>,
 }
 
 impl<'a> Ablated<'a> {
+    /// As the figure shows them: every configuration for itself.
     fn all(store: &'a Store) -> Vec<Self> {
-        let mut all: Vec<Self> = Vec::new();
-        for (run, ablation) in store.preset("fig6-spans").map(|record| store.ablated(record)).unwrap_or_default() {
-            match all.iter_mut().find(|known| known.task == ablation.task && known.layers == ablation.layers) {
-                Some(known) if known.seeds.iter().all(|(other, _)| other.seed != run.seed) => {
-                    known.seeds.push((run, ablation))
-                }
-                Some(_) => {}
-                None => all.push(Self { task: &ablation.task, layers: ablation.layers, seeds: vec![(run, ablation)] }),
-            }
-        }
-        all
+        let ablations = store.preset("fig6-spans").map(|record| store.ablated(record)).unwrap_or_default();
+        let groups = by_configuration(&ablations);
+        let runs: Vec<&Run> = groups.iter().map(|group| group[0].0).collect();
+        let group = |seeds: Vec<RunAblation<'a>>| {
+            let (run, ablation) = seeds[0];
+            Self { called: called(run, &runs), layers: ablation.layers, seeds }
+        };
+        groups.into_iter().map(group).collect()
     }
 
-    fn trivial((run, ablation): &(&Run, &AblationRecord)) -> Option<f64> {
+    fn trivial((run, ablation): &RunAblation<'_>) -> Option<f64> {
         ablation.majority.or_else(|| run.trivial(&ablation.metric))
     }
 
     /// Why the task says nothing, if so.
     fn learnt(&self) -> Result<(), String> {
-        let gain = |of: &(&Run, &AblationRecord)| Some(100.0 * (of.1.whole.get(&of.1.metric)? - Self::trivial(of)?));
+        let gain = |of: &RunAblation<'_>| Some(100.0 * (of.1.whole.get(&of.1.metric)? - Self::trivial(of)?));
         let gains: Option<Vec<f64>> = self.seeds.iter().map(gain).collect();
         let gains = gains.ok_or("the trivial answer's score is not recorded")?;
         enough(gains.len()).map_err(|_| "fewer than three seeds".to_owned())?;
@@ -60,20 +60,33 @@ impl<'a> Ablated<'a> {
     }
 }
 
-/// Judges every task's ablations for itself.
+/// A run's task, and the keys of its configuration that differ among the runs of this task.
+fn called(run: &Run, all: &[&Run]) -> String {
+    let differs = |key: &str| {
+        let mut others = all.iter().filter(|other| other.task == run.task);
+        others.any(|other| other.value(key).map(same) != run.value(key).map(same))
+    };
+    let keys = run.config.iter().filter(|(key, _)| differs(key)).map(|(key, value)| said(key, value));
+    std::iter::once(task_name(&run.task)).chain(keys).collect::<Vec<_>>().join(", ")
+}
+
+/// Judges the ablations of every task and every configuration for themselves.
 pub(super) fn of_spans(store: &Store, judge: &dyn Fn(&Ablated<'_>, &mut Evidence)) -> Evidence {
     let mut evidence = Evidence::default();
     for ablated in Ablated::all(store) {
         match ablated.learnt() {
             Ok(()) => judge(&ablated, &mut evidence),
-            Err(why) => evidence.leave_out(ablated.task, why),
+            Err(why) => evidence.left_out.push(format!("{} ({why})", ablated.called)),
         }
+    }
+    for run in store.preset_runs("fig6-spans").into_iter().filter(|run| run.is_diverged()) {
+        evidence.leave_out(&run.task, format!("seed {} diverged: there is nothing to remove", run.seed));
     }
     evidence
 }
 
 pub(super) fn all_removed(ablated: &Ablated<'_>, evidence: &mut Evidence) {
-    let left = |of: &(&Run, &AblationRecord)| {
+    let left = |of: &RunAblation<'_>| {
         let mut spans = of.1.spans.iter();
         let all = spans.find(|span| (span.first, span.last + 1) == (0, ablated.layers))?;
         let (score, trivial) = (100.0 * all.scores.get(&of.1.metric)?, 100.0 * Ablated::trivial(of)?);
@@ -82,16 +95,12 @@ pub(super) fn all_removed(ablated: &Ablated<'_>, evidence: &mut Evidence) {
     let left: Vec<(f64, f64)> = ablated.seeds.iter().filter_map(left).collect();
     let Some(score) = mean(left.iter().map(|(score, _)| *score)) else { return };
     let above: Vec<f64> = left.iter().map(|(_, above)| *above).collect();
-    evidence.said.push(format!("{} falls to {score:.1}", task_name(ablated.task)));
+    evidence.said.push(format!("{} falls to {score:.1}", ablated.called));
     evidence.likely = Some(
         "the head and the LayerNorms were trained too, and they stay: what the frozen network knows of the task already, they can use."
             .to_owned(),
     );
-    evidence.effect(
-        &format!("{}, above the most frequent class", task_name(ablated.task)),
-        &thresholds::REMOVED,
-        &[above],
-    );
+    evidence.effect(&format!("{}, above the most frequent class", ablated.called), &thresholds::REMOVED, &[above]);
 }
 
 /// The layer that costs most, with a standard error from all layers together: they differ little in spread, and three seeds of
@@ -107,12 +116,11 @@ pub(super) fn single_layers(ablated: &Ablated<'_>, evidence: &mut Evidence) {
         return;
     };
     if ablated.layers < paper::LAYERS {
-        let (few, many) = (ablated.layers, paper::LAYERS);
-        evidence.likely =
-            Some(format!("this network has {few} layers, the paper's {many}: each does more of the work."));
+        let (few, many) = (counted(ablated.layers, "layer"), paper::LAYERS);
+        evidence.likely = Some(format!("this network has {few}, the paper's {many}: each does more of the work."));
     }
     let interval = around(loss, (pooled / seeds as f64).sqrt(), (layers.len() * (seeds - 1)) as f64);
-    let what = format!("{}, loss without layer {layer} (standard error from all layers)", task_name(ablated.task));
+    let what = format!("{}, loss without layer {layer} (standard error from all layers)", ablated.called);
     evidence.effects.push(Effect::new(what, &thresholds::SINGLE, loss, interval, 1, seeds));
 }
 
@@ -123,15 +131,16 @@ pub(super) fn higher_layers(ablated: &Ablated<'_>, evidence: &mut Evidence) {
     }
     let (lower, upper) = (ablated.losses(0, half - 1), ablated.losses(ablated.layers - half, ablated.layers - 1));
     if lower.len() != upper.len() {
-        evidence.leave_out(ablated.task, "not every span is there");
+        evidence.left_out.push(format!("{} (not every span is there)", ablated.called));
         return;
     }
-    let task = task_name(ablated.task);
+    let task = &ablated.called;
+    let layers =
+        |which: &str| if half == 1 { format!("the {which} layer") } else { format!("the {which} {half} layers") };
     if let (Some(lower), Some(upper)) = (mean(lower.iter().copied()), mean(upper.iter().copied())) {
         let (lower, upper) = (signed(-lower), signed(-upper));
-        evidence
-            .said
-            .push(format!("{task}: without the lower {half} layers {lower} %, without the upper {half} {upper} %"));
+        let (below, above) = (layers("lower"), layers("upper"));
+        evidence.said.push(format!("{task}: without {below} {lower} %, without {above} {upper} %"));
     }
     let values = upper.iter().zip(&lower).map(|(upper, lower)| upper - lower).collect();
     evidence.effect(&format!("{task}, loss of the upper half minus the lower"), &thresholds::HIGHER, &[values]);

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{SHARE, left_out_note, metric_note, others, search, selected_of, total, trained_percent, weighable};
 use crate::{
-    ExperimentRecord, Store, findings,
+    Store,
+    axis::counted,
+    findings,
     names::task_name,
     paper,
     select::{Point, best_point, by_method, mean, tasks},
@@ -50,7 +52,7 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
     };
     // What a search that is not over has found so far may not be what it finds.
     let search = store.preset(search::PRESET);
-    let left = search.and_then(ExperimentRecord::unfinished);
+    let left = search.and_then(|record| record.unfinished(store));
     let searched = search.filter(|_| left.is_none()).map(|record| store.runs(record)).unwrap_or_default();
     let no_bert: BTreeMap<&str, Point<'_>> =
         tasks.iter().filter_map(|&task| Some((task, search::found(&searched, task)?))).collect();
@@ -99,9 +101,9 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
         summary(format!("average of {called}"), Cell::number(without.and_then(mean), 1), &average, 1);
     }
     summary("share %, validation".to_owned(), Cell::Empty, &share, 0);
-    let counted = if some_only { &compared } else { &shared };
+    let averaged_tasks = if some_only { &compared } else { &shared };
     summary("total ×".to_owned(), Cell::Empty, &|at| total(&column_runs(&shared, at)), 2);
-    summary("trained %".to_owned(), Cell::Empty, &|at| trained_percent(&column_runs(counted, at)), 2);
+    summary("trained %".to_owned(), Cell::Empty, &|at| trained_percent(&column_runs(averaged_tasks, at)), 2);
     let [none, others @ ..] = paper::TABLE2_AVERAGE;
     for (called, baseline, numbers, decimals) in [
         ("paper: average of 17 tasks", Cell::Number(none, None, 1), others, 1),
@@ -117,7 +119,9 @@ pub(crate) fn table2(store: &Store) -> Option<Table> {
     let scores = match (tested, tasks.len()) {
         (0, _) => "Validation scores (no test labels)".to_owned(),
         (tested, all) if tested == all => "Test scores".to_owned(),
-        (tested, all) => format!("Test scores of {tested} tasks, validation scores of the other {}", all - tested),
+        (tested, all) => {
+            format!("Test scores of {}, validation scores of the other {}", counted(tested, "task"), all - tested)
+        }
     };
     let mut notes = vec![
         format!(

@@ -3,6 +3,7 @@
 use super::note_of_metrics;
 use crate::{
     Store, StreamRecord,
+    axis::counted,
     names::task_name,
     paper,
     table::{Cell, Table},
@@ -64,8 +65,8 @@ pub(crate) fn remembered(title: &str, streams: &[&StreamRecord]) -> Option<Table
     let full = streams.iter().any(|stream| stream.tuning == paper::FULL).then(|| {
         format!(
             "Full fine-tuning trains one network on: each task begins where the one before ended, and earlier tasks keep their heads. \
-             With a network for each task it would forget nothing either, and need {} backbones in all.",
-            tasks.len()
+             With a network for each task it would forget nothing either, and need {} in all.",
+            counted(tasks.len(), "backbone")
         )
     });
     let notes = [Some(note.to_owned()), full, metrics].into_iter().flatten().collect();

@@ -293,7 +293,13 @@ impl Folder {
             name: name.to_owned(),
             preset: PRESETS.contains(&name),
             about: format!("what {name} shows"),
-            kind: "train".to_owned(),
+            kind: match name {
+                "fig6-spans" => "ablate",
+                "stream" => "stream",
+                "baseline" => "search",
+                _ => "train",
+            }
+            .to_owned(),
             scale: "quick".to_owned(),
             backbones: BTreeMap::new(),
             overrides: BTreeMap::new(),
@@ -332,9 +338,23 @@ impl Folder {
         self.write(&format!("experiments/{experiment}.json"), &record);
     }
 
-    /// Writes an ablation of a run of fig6-spans; `change` is the relative change by first and last layer.
-    pub fn ablation(&mut self, task: &str, seed: u64, layers: usize, whole: f64, change: impl Fn(usize, usize) -> f64) {
-        let id = self.add("fig6-spans", [Spec::adapters(task, 64, whole).seed(seed)]).remove(0);
+    /// Writes a run of fig6-spans with adapters of size 64 and its ablation; `change` is the relative change by first and last
+    /// layer. Returns the run's id.
+    pub fn ablation(
+        &mut self,
+        task: &str,
+        seed: u64,
+        layers: usize,
+        whole: f64,
+        change: impl Fn(usize, usize) -> f64,
+    ) -> String {
+        self.ablated(Spec::adapters(task, 64, whole).seed(seed), layers, change)
+    }
+
+    /// The same of any run.
+    pub fn ablated(&mut self, spec: Spec, layers: usize, change: impl Fn(usize, usize) -> f64) -> String {
+        let (task, whole) = (spec.task.clone(), spec.score);
+        let id = self.add("fig6-spans", [spec]).remove(0);
         let spans = (0..layers).flat_map(|first| (first..layers).map(move |last| (first, last)));
         let spans = spans.map(|(first, last)| SpanScore {
             first,
@@ -344,7 +364,7 @@ impl Folder {
         });
         let record = AblationRecord {
             schema: SCHEMA,
-            task: task.to_owned(),
+            task,
             metric: "accuracy".to_owned(),
             layers,
             majority: Some(0.37),
@@ -353,6 +373,7 @@ impl Folder {
             layer_passes: 1,
         };
         self.write(&format!("{id}/ablation.json"), &record);
+        id
     }
 
     /// Writes a stream of tasks; `now` is the score of a task after another was learnt.
@@ -387,6 +408,15 @@ impl Folder {
         let path = self.path.join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, serde_json::to_vec_pretty(value).unwrap()).unwrap();
+    }
+}
+
+/// A cell of CSV, its number to four decimals: the files have numbers in full, with what sums lose in their last bits.
+pub fn rounded(cell: &str) -> String {
+    let is_long = cell.split_once('.').is_some_and(|(_, digits)| digits.len() > 4);
+    match cell.parse::<f64>() {
+        Ok(number) if is_long => ((1e4 * number).round() / 1e4).to_string(),
+        _ => cell.to_owned(),
     }
 }
 

@@ -135,30 +135,69 @@ pub struct ContextArgs {
     /// Seconds between two checkpoints of a run that is kept
     #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
     checkpoint_every: f64,
+    #[command(flatten)]
+    track: TrackArgs,
+}
+
+/// Who follows runs.
+#[derive(Args, Clone, Debug)]
+struct TrackArgs {
     /// Programs that follow the runs that are kept: tensorboard (`tensorboard --logdir RUNS/tensorboard`), mlflow (the server of
     /// MLFLOW_TRACKING_URI)
     #[arg(long, value_delimiter = ',', value_name = "NAME,…", value_parser = named::<Tracking>(&["tensorboard", "mlflow"]))]
     track: Vec<Tracking>,
 }
 
+/// Where the trials of a search find what they need: one device, in f32, without checkpoints.
+#[derive(Args, Clone, Debug)]
+pub struct TrialContextArgs {
+    #[command(flatten)]
+    data: DataArgs,
+    #[command(flatten)]
+    cache: CacheArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
+    #[command(flatten)]
+    track: TrackArgs,
+}
+
 impl ContextArgs {
     /// What they come to, with runs in this folder.
     pub fn context(&self, runs: Option<PathBuf>) -> Result<RunContext> {
-        ensure!(runs.is_some() || self.track.is_empty(), "--track follows runs that are kept: give --runs");
-        self.track.iter().try_for_each(|tracking| tracking.check())?;
+        ensure!(runs.is_some() || self.track.track.is_empty(), "--track follows runs that are kept: give --runs");
         Ok(RunContext {
             data_dir: self.data.data_dir.clone(),
             cache_dir: self.cache.cache_dir.clone(),
             devices: self.devices(),
             runs,
             checkpoint_every: Duration::try_from_secs_f64(self.checkpoint_every).context("--checkpoint-every")?,
-            track: self.track.clone(),
+            track: self.track.checked()?,
         })
     }
 
     /// The devices.
     pub fn devices(&self) -> Devices {
         self.place.devices()
+    }
+}
+
+impl TrackArgs {
+    fn checked(&self) -> Result<Vec<Tracking>> {
+        self.track.iter().try_for_each(|tracking| tracking.check())?;
+        Ok(self.track.clone())
+    }
+}
+
+impl TrialContextArgs {
+    /// What they come to, with trials in this folder.
+    pub fn context(&self, runs: PathBuf) -> Result<RunContext> {
+        Ok(RunContext {
+            data_dir: self.data.data_dir.clone(),
+            devices: Devices::from(self.device.device),
+            runs: Some(runs),
+            track: self.track.checked()?,
+            ..self.cache.context()
+        })
     }
 }
 
@@ -180,10 +219,15 @@ pub fn merged_files(remembered: &FileOptions, given: &crate::lab::Keys) -> FileO
 
 /// Refuses a place that cannot be written, before the work whose result goes there.
 pub fn check_writable(path: &Path) -> Result<()> {
-    adapter_core::check_writable(path).with_context(|| format!("cannot write {}", path.display()))
+    check_place(path, path)
 }
 
 /// The same for a folder.
 pub fn check_folder(folder: &Path) -> Result<()> {
-    check_writable(&folder.join(".adapter-lab"))
+    check_place(&folder.join(".adapter-lab"), folder)
+}
+
+/// Tries to write `path`; an error names `shown`.
+fn check_place(path: &Path, shown: &Path) -> Result<()> {
+    adapter_core::check_writable(path).with_context(|| format!("cannot write {}", shown.display()))
 }

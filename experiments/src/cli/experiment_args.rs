@@ -59,8 +59,8 @@ pub struct ExecutorArgs {
     /// Who does the work: processes of this machine, or jobs that Slurm starts
     #[arg(long, default_value = "local", value_enum)]
     executor: ExecutorName,
-    /// An option of the jobs, above those of the file's [slurm] part: workers, at_once, or any of sbatch's, such as partition, time,
-    /// gpus, account, cpus_per_task
+    /// An option for sbatch, such as partition, time, gpus, account or cpus_per_task; or workers, or at_once. It overrides the file's
+    /// [slurm] part
     #[arg(long, value_name = "KEY=VALUE")]
     slurm: Vec<String>,
     /// Submit the jobs and return; `runs watch` follows them, and the same command without this gathers what they did

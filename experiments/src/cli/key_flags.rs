@@ -79,8 +79,11 @@ fn with_flags(command: Command, lab: &Lab, takes: Takes) -> Command {
     let mut command = command;
     let method = takes != Takes::Files;
     if takes == Takes::Everything {
+        // `config show` shows what there is of a run; `train` needs a whole one.
+        let needed = if command.get_name() == "train" { &["task", "backbone"][..] } else { &[] };
         for key in RUN_KEYS {
-            let about = with_default(key.about, usual(lab, key.name));
+            let mark = if needed.contains(&key.name) { " [needed]" } else { "" };
+            let about = with_default(key.about, usual(lab, key.name)) + mark;
             command = add(command, key.name, key.value, about, Some("Keys of every run".to_owned()));
         }
     } else if method {
@@ -160,7 +163,23 @@ fn usual(lab: &Lab, key: &str) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
+
+    #[rstest]
+    #[case("train", "task", true)]
+    #[case("train", "backbone", true)]
+    #[case("train", "k", true)]
+    #[case("train", "lr", false)]
+    #[case("config show", "task", false)]
+    fn help_marks_what_is_needed(#[case] way: &str, #[case] flag: &str, #[case] marked: bool) {
+        let mut command = command(&Lab::paper());
+        let leaf = way.split(' ').fold(&mut command, |command, name| command.find_subcommand_mut(name).unwrap());
+        let argument = leaf.get_arguments().find(|argument| argument.get_long() == Some(flag)).unwrap();
+        let help = argument.get_help().unwrap().to_string();
+        assert_eq!(help.contains("[needed]"), marked, "{help}");
+    }
 
     #[test]
     fn the_command_line_is_sound() {

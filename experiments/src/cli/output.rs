@@ -63,3 +63,8 @@ pub fn grouped(number: usize) -> String {
     }
     text
 }
+
+/// A number of things in words: "1 example", "3 examples".
+pub fn counted(number: usize, thing: &str) -> String {
+    format!("{} {thing}{}", grouped(number), if number == 1 { "" } else { "s" })
+}

@@ -14,7 +14,7 @@ use bert_backbone::Backbone;
 use burn::tensor::Device;
 use clap::Args;
 use serde_json::Value;
-use tasks::{Example, Prediction, TaskKind, TokenCache};
+use tasks::{Example, Prediction, TaskData, TaskKind, TokenCache};
 
 use super::{
     Session,
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     device::Precision,
-    lab::{AnyModel, Inference},
+    lab::{AnyModel, Inference, Keys},
     run::{FileOptions, Origin, RunContext, is_own_data},
 };
 
@@ -85,6 +85,8 @@ pub struct ScoredTaskArgs {
 
 /// A model ready to predict.
 pub struct Saved {
+    /// The task file.
+    file: PathBuf,
     /// What the file says of itself.
     pub info: TaskInfo,
     /// What the task asks for.
@@ -146,7 +148,8 @@ impl UseArgs {
                     backbone
                 }
             };
-            self.saved(file, backbone, &device, session).with_context(|| format!("cannot use {}", adapter.display()))
+            let saved = self.saved(adapter, file, backbone, &device, session);
+            saved.with_context(|| format!("cannot use {}", adapter.display()))
         };
         adapters.iter().zip(files).map(&mut load).collect()
     }
@@ -168,10 +171,18 @@ impl UseArgs {
         }
     }
 
-    fn saved(&self, file: TaskFile, backbone: Rc<Backbone>, device: &Device, session: &Session<'_>) -> Result<Saved> {
+    fn saved(
+        &self,
+        adapter: &Path,
+        file: TaskFile,
+        backbone: Rc<Backbone>,
+        device: &Device,
+        session: &Session<'_>,
+    ) -> Result<Saved> {
         let info = file.info.clone();
         let model = session.lab.load(&backbone, file, device)?;
         Ok(Saved {
+            file: adapter.to_owned(),
             kind: info.kind.parse()?,
             info,
             backbone,
@@ -200,11 +211,28 @@ pub struct ChosenTask {
     pub context: RunContext,
 }
 
+impl ChosenTask {
+    /// Its data. Where the task is a file of the user's own, its labels are those of the model.
+    pub fn load(&self, saved: &Saved, session: &Session<'_>) -> Result<TaskData> {
+        self.context.load_task(session.lab, &self.name, &self.files, Some(&saved.info.labels), &mut Notes)
+    }
+}
+
 impl Saved {
+    /// Where the file's backbone and data were, if it remembers that.
+    fn origin(&self) -> Option<Origin> {
+        serde_json::from_value(Value::Object(self.info.origin.clone())).ok()
+    }
+
+    /// How the file's data was read, as far as it remembers that.
+    pub fn files(&self) -> FileOptions {
+        self.origin().map(|origin| origin.files).unwrap_or_default()
+    }
+
     /// The task to score the file on: as asked for, or as the file remembers it.
     pub fn task(&self, args: &ScoredTaskArgs, session: &Session<'_>) -> Result<ChosenTask> {
         let asked = args.task.as_deref();
-        let origin: Option<Origin> = serde_json::from_value(Value::Object(self.info.origin.clone())).ok();
+        let origin = self.origin();
         let is_same = |origin: &Origin| asked.is_none_or(|asked| asked == origin.task || asked == self.info.task);
         // Another file has the same columns, but files of its own.
         let remembered = origin.as_ref().map(|origin| {
@@ -218,8 +246,41 @@ impl Saved {
             (None, Some(origin)) => origin.task.clone(),
             (None, None) => self.info.task.clone(),
         };
+        let file = self.file.display();
+        ensure!(
+            asked.is_some() || is_own_data(&name) || session.lab.tasks.find(&name).is_ok(),
+            "{file} is for the task `{name}`, which is not known here: give --task file:PATH"
+        );
+        FileOptions::check_given(session.lab, &session.keys, &name)?;
+        self.check_places(asked, &name, &files, &session.keys)?;
         let data_dir = args.data.data_dir.clone().or(origin.and_then(|origin| origin.data_dir));
         Ok(ChosenTask { name, files, context: RunContext { data_dir, ..self.context.clone() } })
+    }
+
+    /// Refuses files that are not where the task file remembers them, unless they were `given`.
+    fn check_places(&self, asked: Option<&str>, task: &str, files: &FileOptions, given: &Keys) -> Result<()> {
+        let file = self.file.display();
+        let held = [
+            ("validation_file", "--validation-file", &files.validation_file),
+            ("test_file", "--test-file", &files.test_file),
+        ];
+        let own = task.strip_prefix("file:").map(Path::new);
+        if let Some(path) = own.filter(|path| asked.is_none() && !path.exists()) {
+            // Another file has no others beside it.
+            let others =
+                held.iter().filter(|(.., path)| path.is_some()).map(|(_, option, _)| format!(" {option} PATH"));
+            bail!(
+                "{file} was trained on {}, which is not there: give --task file:PATH{}",
+                path.display(),
+                others.collect::<String>()
+            );
+        }
+        for (key, option, path) in held.into_iter().filter(|_| is_own_data(task)) {
+            if let Some(path) = path.as_deref().filter(|path| !given.contains_key(key) && !path.exists()) {
+                bail!("{file} was trained with {}, which is not there: give {option} PATH", path.display());
+            }
+        }
+        Ok(())
     }
 
     /// Refuses a task that the file was not trained for.

@@ -89,8 +89,7 @@ impl SweepProgress {
     pub fn before(&self) -> String {
         match self.count.before {
             0 => String::new(),
-            1 => " (1 run was there)".to_owned(),
-            runs => format!(" ({runs} runs were there)"),
+            runs => format!(" ({runs} already finished)"),
         }
     }
 }
@@ -127,7 +126,7 @@ impl SweepWatch for SweepProgress {
     fn ended(&mut self, ended: Ended<'_>) {
         let Some((done, of)) = self.count.over(&ended) else { return };
         let Ended { label, result, .. } = ended;
-        let left = self.pace.left(self.experiment.trim(), label, of - done);
+        let left = self.pace.left(self.experiment.trim(), label, (done, of));
         self.bars.whole(done, of, left.trim_start_matches(", "));
         let experiment = self.experiment.trim();
         let about = |own: Value| {
@@ -196,8 +195,8 @@ impl SweepWatch for WorkerLog {
 /// How fast runs end.
 #[derive(Default)]
 struct Pace {
-    /// When the last ones ended.
-    ends: VecDeque<Instant>,
+    /// How many were over when the last ones ended, and when that was.
+    ends: VecDeque<(usize, Instant)>,
     /// How long all were expected to take, if anybody knew.
     expected: Option<Expected>,
 }
@@ -205,23 +204,27 @@ struct Pace {
 impl Pace {
     const RUNS: usize = 24;
 
-    /// A run of `experiment` ended, and `rest` are left: how long they will take, as a part of a sentence.
-    fn left(&mut self, experiment: &str, label: &str, rest: usize) -> String {
+    /// A run of `experiment` ended, and so many are over, of how many: how long the rest will take, as a part of a sentence.
+    fn left(&mut self, experiment: &str, label: &str, (done, of): (usize, usize)) -> String {
         let elapsed = self.expected.as_ref().map(|expected| expected.since.elapsed()).unwrap_or_default();
         let expected = self.expected.as_mut().and_then(|expected| expected.left(experiment, label, elapsed));
-        let seconds = self.by_number(rest);
-        let seconds = expected.or(seconds).filter(|_| rest > 0);
+        let seconds = self.by_number(done, of);
+        let seconds = expected.or(seconds).filter(|_| done < of);
         seconds.map_or(String::new(), |seconds| format!(", {} left", duration(seconds)))
     }
 
     /// As if each took as long as the last ones; a few, because runs of different experiments take different times.
-    fn by_number(&mut self, rest: usize) -> Option<f64> {
-        self.ends.push_back(Instant::now());
+    fn by_number(&mut self, done: usize, of: usize) -> Option<f64> {
+        // Who counts whole pieces of work is told of each run in them all the same.
+        if self.ends.back().is_none_or(|(last, _)| *last != done) {
+            self.ends.push_back((done, Instant::now()));
+        }
         if self.ends.len() > Self::RUNS {
             self.ends.pop_front();
         }
-        let runs = self.ends.len() - 1;
-        (runs >= Self::RUNS / 4).then(|| self.ends[0].elapsed().as_secs_f64() / runs as f64 * rest as f64)
+        let ends = self.ends.len() - 1;
+        let since = || self.ends[0].1.elapsed().as_secs_f64();
+        (ends >= Self::RUNS / 4).then(|| since() / ends as f64 * of.saturating_sub(done) as f64)
     }
 }
 
@@ -304,6 +307,16 @@ mod tests {
             let left = expected.left(experiment, label, Duration::from_secs(elapsed)).unwrap();
             assert!((left - rest).abs() < 1e-9, "{label} of {experiment}: {left}");
         }
+    }
+
+    /// `runs watch` counts searches, and is told of every trial.
+    #[test]
+    fn what_is_left_is_counted_in_what_is_counted() {
+        let mut pace = Pace::default();
+        let told = |pace: &mut Pace, done| (0..20).filter_map(|_| pace.by_number(done, 9)).last();
+        assert_eq!(told(&mut pace, 1), None, "twenty trials of the first search");
+        let left = (2..=8).filter_map(|done| told(&mut pace, done)).last();
+        assert!(left.is_some() && pace.ends.len() == 8);
     }
 
     fn ended(done: usize, before: bool) -> Ended<'static> {

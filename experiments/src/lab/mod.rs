@@ -341,7 +341,19 @@ impl Lab {
 
 /// Names with a meaning of their own in experiment files, records or the environment.
 const RESERVED: [&str; 13] = [
-    "files", "about", "kind", "series", "by_task", "slurm", "data", "cache", "device", "pip", "npm", "mirror", "stale_after",
+    "files",
+    "about",
+    "kind",
+    "series",
+    "by_task",
+    "slurm",
+    "data",
+    "cache",
+    "device",
+    "pip",
+    "npm",
+    "mirror",
+    "stale_after",
 ];
 
 /// The parts of an experiment file that apply at some scales only, in the order in which a later one wins.

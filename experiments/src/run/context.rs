@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use bert_backbone::{Backbone, BertConfig, Checkpoint, CheckpointError, Fetcher, KnownBackbone};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
@@ -201,6 +201,19 @@ impl FileOptions {
         *self == Self::default()
     }
 
+    /// Refuses keys of files among those that were `given` for a known task: its data is its own, and nothing would read them.
+    ///
+    /// # Errors
+    /// Which keys.
+    pub fn check_given(lab: &Lab, given: &Keys, task: &str) -> Result<()> {
+        let Ok(known) = lab.tasks.find(task) else { return Ok(()) };
+        let keys: Vec<&str> = FILE_KEYS.iter().map(|key| key.name).filter(|key| given.contains_key(*key)).collect();
+        let are = if keys.len() == 1 { "is" } else { "are" };
+        let (name, listed) = (&known.name, keys.join(", "));
+        ensure!(keys.is_empty(), "`{name}` has its own data: {listed} {are} for file: and hub: tasks");
+        Ok(())
+    }
+
     /// The same files, wherever this program is started.
     pub fn absolute(&self) -> Self {
         let absolute = |path: &Option<PathBuf>| path.as_ref().map(|path| absolute_path(path));
@@ -208,7 +221,8 @@ impl FileOptions {
         Self { validation_file, test_file, ..self.clone() }
     }
 
-    fn task(&self, path: &Path) -> FileTask {
+    /// The file in `path`, read so.
+    pub(crate) fn task(&self, path: &Path) -> FileTask {
         FileTask {
             text_column: self.text_column.clone(),
             pair_column: self.pair_column.clone(),

@@ -104,7 +104,9 @@ pub(crate) fn read_keys<T: DeserializeOwned>(keys: Keys) -> Result<T> {
 
 /// A message without the names of Rust's types.
 fn in_plain_words(message: &str) -> String {
+    let is_negative = message.contains("integer `-");
     let words = message.split(' ').map(|word| match word {
+        "usize" | "u64" | "u32" if is_negative => "0 or more",
         "usize" | "u64" | "u32" | "i64" => "a whole number",
         "f64" | "f32" => "a number",
         "sequence" => "list",
@@ -241,6 +243,7 @@ pub fn resolve(lab: &Lab, keys: &Keys, network: &BertConfig, has_pooler: bool) -
     }
     let tuning = general.tuning.unwrap_or_else(|| lab.default_method().to_owned());
 
+    Layers::new(lab).check_needed(&tuning, keys)?;
     let kind = lab.find_method(&tuning)?;
     let method_keys = only(&all, |key| kind.defaults().contains_key(key));
     for (key, value) in &method_keys {
@@ -305,6 +308,8 @@ mod tests {
     #[case(json!({"epochs": 2.5}), "epochs = 2.5: invalid type: floating point `2.5`, expected a whole number")]
     #[case(json!({"init_std": "big"}), "init_std = \"big\": invalid type: string \"big\", expected a number")]
     #[case(json!({"norm": "batches"}), "expected one of `none`, `layer`, `batch`")]
+    #[case(json!({"seed": -1}), "seed = -1: invalid value: integer `-1`, expected 0 or more")]
+    #[case(json!({"tuning": "top-k"}), "--k is needed: `top-k` has no default for it")]
     #[case(json!({"tuning": "top-k", "k": 13}), "the backbone has 12 layers")]
     #[case(json!({"tuning": "adaptors"}), "did you mean `adapters`?")]
     #[case(json!({"beta1": 1.0}), "beta1 1")]
@@ -315,6 +320,19 @@ mod tests {
     fn what_makes_no_sense_is_named(#[case] keys: Value, #[case] message: &str) {
         let error = format!("{:#}", run(keys).unwrap_err());
         assert!(error.contains(message), "{error}");
+    }
+
+    /// The keys may be meant for other points of a grid: only whoever gives them for one task alone is told.
+    #[test]
+    fn keys_of_files_are_refused_where_they_are_given_for_a_known_task() {
+        let (lab, files) = (Lab::paper(), json!({"test_file": "x.csv", "validation_file": "y.csv", "lr": 1.0}));
+        let given = files.as_object().unwrap();
+        let error = FileOptions::check_given(&lab, given, "CoLA").unwrap_err().to_string();
+        assert_eq!(error, "`cola` has its own data: validation_file, test_file are for file: and hub: tasks");
+        for task in ["file:x.csv", "hub:someone/x", "colla"] {
+            FileOptions::check_given(&lab, given, task).unwrap();
+        }
+        assert!(run(files).is_ok());
     }
 
     #[test]

@@ -74,9 +74,9 @@ impl Speed {
     /// What a finished run says; `None` if it does not tell enough, or ended before its last step.
     ///
     /// A run that shared its core with other work took longer than it would have alone.
-    pub fn of_record(record: &RunRecord, work: &Workload, on_cpu: bool) -> Option<Self> {
+    pub fn of_record(record: &RunRecord, work: &Workload) -> Option<Self> {
         let measured = &record.measured;
-        let share = if on_cpu { measured.computing_share() } else { 1.0 };
+        let share = measured.computing_share();
         let evaluated = work.evaluations * work.validation_tokens + work.final_tokens;
         let is_whole = record.evaluations.last().is_some_and(|last| last.steps as f64 == work.steps);
         let known = is_whole && work.steps > 0.0 && evaluated > 0.0 && measured.training_seconds > 0.0;

@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use analysis::RunRecord;
-use anyhow::{Context, Result, anyhow, bail};
+use analysis::{RunRecord, Status, folder};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde_json::Value;
 
 use crate::{
     lab::Lab,
-    run::{FileOptions, Origin, RunConfig, RunContext, Runner, differences},
+    run::{FileOptions, Origin, RunConfig, RunContext, RunStore, Runner, differences},
     search::{NO_BERT, TrialConfig, TrialRunner, known_embeddings},
     train::{RunError, Stop, Watch},
 };
@@ -28,19 +28,22 @@ pub struct Repeat<'a> {
 }
 
 impl Repeat<'_> {
-    /// Runs what `record` tells of again. Returns the fields that came out otherwise: none if the run can be repeated.
+    /// Runs what `record` tells of again. Returns the fields that came out otherwise, none if the run can be repeated; and whether
+    /// the repetition was there already.
     ///
     /// # Errors
-    /// If it cannot be the same run (its data, its backbone or the device are others here), and as [`Runner::run`].
-    pub fn run(&self, record: &RunRecord, watch: &mut dyn Watch) -> Result<Vec<String>, RunError> {
+    /// If it cannot be the same run (its data, its backbone or the device are others here), if what is there already is an imported
+    /// record, and as [`Runner::run`].
+    pub fn run(&self, record: &RunRecord, watch: &mut dyn Watch) -> Result<(Vec<String>, bool), RunError> {
         if !record.moves.is_empty() {
             return Err(anyhow!("run {} moved from one device to another: no device repeats it", record.id).into());
         }
-        let again = if record.method.name == NO_BERT { self.trial(record, watch) } else { self.train(record, watch) }?;
-        Ok(differences(record, &again)?)
+        let (again, was_there) =
+            if record.method.name == NO_BERT { self.trial(record, watch) } else { self.train(record, watch) }?;
+        Ok((differences(record, &again)?, was_there))
     }
 
-    fn train(&self, record: &RunRecord, watch: &mut dyn Watch) -> Result<RunRecord, RunError> {
+    fn train(&self, record: &RunRecord, watch: &mut dyn Watch) -> Result<(RunRecord, bool), RunError> {
         let mut config: RunConfig = read(record)?;
         let mut context = self.context.clone();
         if let Some(Origin { backbone, task, files, data_dir }) = self.origin.clone() {
@@ -51,10 +54,31 @@ impl Repeat<'_> {
             record.fingerprints.get("dtype").map_or("f32", String::as_str).parse().context("dtype")?;
         let mut runner = Runner::new(self.lab, &context, self.stop.clone())?;
         same(record, &runner.started_as(&config, watch)?.fingerprints)?;
-        Ok(runner.run(&config, watch)?.record)
+        let run = runner.run(&config, watch)?;
+        if run.was_finished() {
+            self.computed_here(&run.record)?;
+        }
+        Ok((run.record.clone(), run.was_finished()))
     }
 
-    fn trial(&self, record: &RunRecord, watch: &mut dyn Watch) -> Result<RunRecord, RunError> {
+    /// Refuses a record that says nothing of this machine.
+    fn computed_here(&self, record: &RunRecord) -> Result<()> {
+        let Some(runs) = &self.context.runs else { return Ok(()) };
+        let store = RunStore::new(runs);
+        // What diverged has no tensors; how it was started is no part of an export either.
+        let is_here = match record.status {
+            Status::Finished => store.has_trained(&record.id),
+            Status::Diverged => store.folder(&record.id).join(folder::RUN).is_file(),
+        };
+        let (id, place) = (&record.id, runs.display());
+        ensure!(
+            is_here,
+            "{place} has the record of run {id}, but it was not computed there; keep repetitions elsewhere"
+        );
+        Ok(())
+    }
+
+    fn trial(&self, record: &RunRecord, watch: &mut dyn Watch) -> Result<(RunRecord, bool), RunError> {
         let (config, files): (TrialConfig, _) = (read(record)?, FileOptions::default());
         let named = record.config.get("embeddings").and_then(Value::as_str).unwrap_or_default();
         let mut embeddings = self.embeddings.to_vec();
@@ -62,7 +86,7 @@ impl Repeat<'_> {
         embeddings.extend(known.filter(|known| !self.embeddings.contains(known)));
         let mut runner = TrialRunner::new(self.lab, self.context, self.stop.clone(), &embeddings)?;
         same(record, &runner.fingerprints(&config, &files, watch)?)?;
-        Ok(runner.run(&config, &files, watch)?.0)
+        runner.run(&config, &files, watch)
     }
 }
 

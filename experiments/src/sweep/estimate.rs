@@ -3,23 +3,24 @@
 use std::{collections::BTreeMap, path::Path};
 
 use adapter_core::{Kind, Part, Role};
+use analysis::Status;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{
     ExperimentKind, Plan,
-    plan::{known_stream, streams_of},
+    plan::{known_ablation, known_stream, streams_of},
     workers::threads_of,
 };
 use crate::{
     lab::Lab,
-    run::{RunConfig, RunContext, Runner, Speed, Workload},
+    run::{RunConfig, RunContext, RunStore, Runner, Speed, Workload},
     search::{SearchLeft, TrialRunner},
     train::{RunError, Stop, Watch},
 };
 
-/// How long experiments take on this machine.
+/// How long experiments take on this machine, one after the other.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// Seconds of all of them together.
@@ -34,6 +35,8 @@ pub struct Estimate {
     pub by_search: BTreeMap<String, SearchLeft>,
     /// Runs that are still to do.
     pub runs: usize,
+    /// Runs of which it is still to be measured what their insertions are worth.
+    pub ablations: usize,
     /// Trials of searches that are still to do, at most.
     pub trials: usize,
     /// Runs that are finished.
@@ -48,13 +51,26 @@ pub struct Estimate {
     pub speeds_measured: usize,
 }
 
+/// A run of an experiment.
+#[derive(Clone, Copy)]
+struct Planned<'a> {
+    config: &'a RunConfig,
+    plan: &'a Plan,
+    /// The piece of the experiment's work that it is a part of: one process does that.
+    item: usize,
+    /// Whether it starts from a backbone that the one before it changed.
+    moved: bool,
+}
+
 /// A run, and what an experiment does with it when it is trained.
 struct Job<'a> {
-    config: &'a RunConfig,
-    experiment: &'a str,
+    run: Planned<'a>,
     work: Workload,
     /// Further evaluations on the validation set.
     more_evaluations: f64,
+    /// Whether it is a run that is still to do: one that is trained again for its tensors alone is not.
+    is_new: bool,
+    is_ablation: bool,
 }
 
 /// Estimates `plans` with so many processes. It reads data and backbones, and takes a few steps where no finished run tells how
@@ -78,25 +94,33 @@ pub fn estimate(
         watch.note(&format!("estimating {} runs: a few steps of each shape that no finished run tells of", todo.len()));
         let speeds_of_runs = speeds.0.values().map(Vec::len).sum();
         let mut speeds_measured = 0;
-        let mut by_experiment: BTreeMap<String, f64> =
-            plans.iter().filter(|plan| !plan.runs.is_empty()).map(|plan| (plan.experiment.clone(), 0.0)).collect();
+        let mut items: BTreeMap<(&str, usize), f64> = BTreeMap::new();
         let mut by_run: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         for job in &todo {
-            let shape = shape(job.config);
+            let Planned { config, plan, item, .. } = job.run;
+            let shape = shape(config);
             let speed = match speeds.near(&shape, job.work.step_tokens) {
                 Some(speed) => speed,
                 None => {
                     speeds_measured += 1;
-                    let speed = runner.speed(job.config).map_err(|error: RunError| error.explained(false))?;
+                    let speed = runner.speed(config).map_err(|error: RunError| error.explained(false))?;
                     speeds.add(shape, speed);
                     speed
                 }
             };
             let more = job.more_evaluations * job.work.validation_tokens * speed.evaluation_seconds;
             let seconds = job.work.seconds(&speed) + more;
-            *by_experiment.entry(job.experiment.to_owned()).or_default() += seconds / jobs as f64;
-            by_run.entry(job.config.describe(lab)).or_default().push(seconds);
+            *items.entry((plan.experiment.as_str(), item)).or_default() += seconds;
+            by_run.entry(config.describe(lab)).or_default().push(seconds);
         }
+        let of_experiment = |name: &str| -> Vec<f64> {
+            items.iter().filter(|((experiment, _), _)| *experiment == name).map(|(_, seconds)| *seconds).collect()
+        };
+        let mut by_experiment: BTreeMap<String, f64> = plans
+            .iter()
+            .filter(|plan| !plan.runs.is_empty())
+            .map(|plan| (plan.experiment.clone(), shared_out(&of_experiment(&plan.experiment), jobs)))
+            .collect();
         let mut by_search: BTreeMap<String, SearchLeft> = BTreeMap::new();
         for (plan, search) in plans.iter().flat_map(|plan| plan.searches.iter().map(move |search| (plan, search))) {
             let mut runner = TrialRunner::new(lab, context, stop.clone(), &search.options.embeddings)?;
@@ -106,7 +130,8 @@ pub fn estimate(
             *by_experiment.entry(plan.experiment.clone()).or_default() += left.seconds / jobs as f64;
         }
         let seconds = by_experiment.values().sum();
-        let runs = todo.iter().filter(|job| job.work.steps > 0.0).count();
+        let runs = todo.iter().filter(|job| job.is_new).count();
+        let ablations = todo.iter().filter(|job| job.is_ablation).count();
         let trials = by_search.values().map(|left| left.trials).sum();
         Ok(Estimate {
             seconds,
@@ -114,6 +139,7 @@ pub fn estimate(
             by_run,
             by_search,
             runs,
+            ablations,
             trials,
             finished,
             jobs,
@@ -124,58 +150,114 @@ pub fn estimate(
     })
 }
 
+/// Seconds of work that so many processes share, each piece done by one of them.
+fn shared_out(items: &[f64], jobs: usize) -> f64 {
+    let all = items.iter().fold(0.0, |all, item| all + item);
+    items.iter().copied().fold(all / jobs as f64, f64::max)
+}
+
+/// A run, and what there is of it.
+struct Met<'a> {
+    config: &'a RunConfig,
+    work: Workload,
+    is_finished: bool,
+    has_tensors: bool,
+    is_ablated: bool,
+}
+
+impl<'a> Met<'a> {
+    /// What is there of `config`. What its record tells of the speed here goes to `speeds`.
+    fn look(runner: &mut Runner<'_>, config: &'a RunConfig, threads: usize, speeds: &mut Speeds) -> Result<Self> {
+        let (work, record) = runner.workload(config)?;
+        let Some(record) = record else {
+            return Ok(Self { config, work, is_finished: false, has_tensors: false, is_ablated: false });
+        };
+        // What diverged has none, and nothing is done with it.
+        let diverged = record.status == Status::Diverged;
+        let is_here = runner.has_trained(&record.id);
+        let ablation = runner.runs().and_then(|runs| known_ablation(&RunStore::new(runs), &record.id));
+        // An imported record tells how fast another machine was.
+        let alike = is_here && tells_of(record.measured.threads, threads, runner.devices().on_cpu());
+        if let Some(speed) = Speed::of_record(&record, &work).filter(|_| alike) {
+            speeds.add(shape(config), speed);
+        }
+        let (has_tensors, is_ablated) = (diverged || is_here, diverged || ablation.is_some());
+        Ok(Self { config, work, is_finished: true, has_tensors, is_ablated })
+    }
+}
+
+/// Whether a run that computed with so many threads, if that was counted, tells how fast one will be here: on other devices than a
+/// CPU nobody counts them.
+fn tells_of(threads: Option<usize>, here: usize, on_cpu: bool) -> bool {
+    threads == on_cpu.then_some(here)
+}
+
 /// What is still to do, the shortest steps of each shape first; what finished runs tell; and how many those are.
 fn survey<'a>(runner: &mut Runner<'_>, plans: &'a [Plan], threads: usize) -> Result<(Vec<Job<'a>>, Speeds, usize)> {
     let (mut todo, mut speeds, mut finished) = (Vec::new(), Speeds::default(), 0);
-    let mut runs: Vec<(&RunConfig, &Plan, bool)> = Vec::new();
+    let mut runs: Vec<Planned<'_>> = Vec::new();
     for plan in plans {
         let stages = if plan.kind == ExperimentKind::Stream { stages(runner, plan)? } else { None };
         match stages {
-            Some(stages) => runs.extend(stages.into_iter().map(|(run, moved)| (run, plan, moved))),
-            None => runs.extend(plan.runs.iter().map(|run| (run, plan, false))),
+            Some(stages) => runs.extend(stages),
+            None => {
+                let all = plan.runs.iter().enumerate();
+                runs.extend(all.map(|(item, config)| Planned { config, plan, item, moved: false }));
+            }
         }
     }
     // What two runs share is read once. The sort is stable: the first experiment of a run trains it.
-    runs.sort_by_key(|(run, ..)| (run.backbone.clone(), run.task.clone()));
-    let mut seen: Vec<(&RunConfig, Workload, bool)> = Vec::new();
-    for (config, plan, moved) in runs {
-        let experiment = &plan.experiment;
-        let (work, is_finished) = match seen.iter().find(|(known, ..)| *known == config) {
+    runs.sort_by_key(|run| (run.config.backbone.clone(), run.config.task.clone()));
+    let mut all: Vec<Met<'_>> = Vec::new();
+    for run in runs {
+        let Planned { config, plan, moved, .. } = run;
+        if moved {
             // It starts from a backbone that the stage before it makes: no other run is the same.
-            _ if moved => (runner.workload(config)?.0, false),
-            Some((_, work, is_finished)) => {
-                (Workload { steps: 0.0, evaluations: 0.0, final_tokens: 0.0, ..*work }, *is_finished)
-            }
+            let (work, more_evaluations) = (runner.workload(config)?.0, more_evaluations(plan, config, runner)?);
+            todo.push(Job { run, work, more_evaluations, is_new: true, is_ablation: false });
+            continue;
+        }
+        let known = all.iter().position(|met| met.config == config);
+        let place = match known {
+            Some(place) => place,
             None => {
-                let (work, record) = runner.workload(config)?;
-                seen.push((config, work, record.is_some()));
-                if let Some(record) = &record {
-                    finished += 1;
-                    // An imported record tells how fast another machine was.
-                    let alike = record.measured.threads == Some(threads) && runner.has_trained(&record.id);
-                    if let Some(speed) = Speed::of_record(record, &work, runner.devices().on_cpu()).filter(|_| alike) {
-                        speeds.add(shape(config), speed);
-                    }
-                }
-                (work, record.is_some())
+                all.push(Met::look(runner, config, threads, &mut speeds)?);
+                finished += usize::from(all[all.len() - 1].is_finished);
+                all.len() - 1
             }
         };
-        let more_evaluations = if is_finished { 0.0 } else { more_evaluations(plan, config, runner)? };
-        let to_train = !is_finished && work.steps > 0.0;
+        let met = &mut all[place];
+        let (is_new, is_ablation) = (!met.is_finished, plan.kind == ExperimentKind::Ablate && !met.is_ablated);
+        let more_evaluations = match plan.kind {
+            ExperimentKind::Ablate if !is_ablation => 0.0,
+            _ => more_evaluations(plan, config, runner)?,
+        };
+        // Records that were imported have no tensors.
+        let again = !met.has_tensors && (is_ablation || plan.kind == ExperimentKind::Stream);
+        let to_train = (is_new || again) && met.work.steps > 0.0;
+        let work = match to_train {
+            true => met.work,
+            false => Workload { steps: 0.0, evaluations: 0.0, final_tokens: 0.0, ..met.work },
+        };
+        // A stage that is trained again is told like any other.
+        let is_new = to_train && (is_new || plan.kind == ExperimentKind::Stream);
+        // So it will be for the experiments after this one.
+        met.is_finished = true;
+        met.has_tensors |= to_train;
+        met.is_ablated |= is_ablation;
         if to_train || more_evaluations > 0.0 {
-            todo.push(Job { config, experiment, work, more_evaluations });
+            todo.push(Job { run, work, more_evaluations, is_new, is_ablation });
         }
     }
     todo.sort_by(|a, b| a.work.step_tokens.total_cmp(&b.work.step_tokens));
     Ok((todo, speeds, finished))
 }
 
-/// The runs of a stream that are to be learnt, and whether each starts from a backbone that the one before it changed. `None` if
-/// nothing can tell.
-fn stages<'a>(runner: &mut Runner<'_>, plan: &'a Plan) -> Result<Option<Vec<(&'a RunConfig, bool)>>> {
+/// The runs of streams that are to be learnt. `None` if nothing can tell.
+fn stages<'a>(runner: &mut Runner<'_>, plan: &'a Plan) -> Result<Option<Vec<Planned<'a>>>> {
     let Some(place) = runner.runs().map(Path::to_owned) else { return Ok(None) };
     let mut stages = Vec::new();
-    for stream in streams_of(&plan.runs) {
+    for (item, stream) in streams_of(&plan.runs).into_iter().enumerate() {
         if known_stream(runner, &place, &stream)?.is_some() {
             continue;
         }
@@ -184,7 +266,12 @@ fn stages<'a>(runner: &mut Runner<'_>, plan: &'a Plan) -> Result<Option<Vec<(&'a
         let embeddings = Role { part: Part::Embeddings, kind: Kind::Weight, inserted: false };
         let changes = method.trains(embeddings, &shape);
         let own = plan.runs.iter().filter(|run| stream.contains(run));
-        stages.extend(own.enumerate().map(|(stage, run)| (run, changes && stage > 0)));
+        stages.extend(own.enumerate().map(|(stage, config)| Planned {
+            config,
+            plan,
+            item,
+            moved: changes && stage > 0,
+        }));
     }
     Ok(Some(stages))
 }
@@ -243,16 +330,23 @@ impl Estimate {
             jobs => format!("{jobs} processes"),
         };
         let threads = if self.threads == 1 { "one thread".to_owned() } else { format!("{} threads", self.threads) };
-        let trials = match self.trials {
-            0 => String::new(),
-            trials => format!(" and up to {trials} trials without BERT"),
+        let counted = |number: usize, what: &str| match number {
+            1 => format!("1 {what}"),
+            number => format!("{number} {what}s"),
+        };
+        let trials = format!("up to {} without BERT", counted(self.trials, "trial"));
+        let more = [(self.ablations, counted(self.ablations, "ablation")), (self.trials, trials)];
+        let more: Vec<String> = more.into_iter().filter(|(number, _)| *number > 0).map(|(_, said)| said).collect();
+        let runs = counted(self.runs, "run");
+        let todo = match &more[..] {
+            [] => runs,
+            [all @ .., last] => format!("{} and {last}", [&[runs], all].concat().join(", ")),
         };
         format!(
-            "About {} here, in {processes} of {threads}: {} runs{trials} to do, {} finished (speeds of {} finished runs, {} measured)",
+            "About {} here, in {processes} of {threads}: {todo} to do, {} finished (speeds of {}, {} measured)",
             duration(self.seconds),
-            self.runs,
             self.finished,
-            self.speeds_of_runs,
+            counted(self.speeds_of_runs, "finished run"),
             self.speeds_measured
         )
     }
@@ -282,6 +376,33 @@ mod tests {
     #[case(7500.0, "2 h 05 min")]
     fn times_are_said_as_people_say_them(#[case] seconds: f64, #[case] said: &str) {
         assert_eq!(duration(seconds), said);
+    }
+
+    #[rstest]
+    #[case::two_processes_share_them(&[10.0, 20.0, 30.0], 2, 30.0)]
+    #[case::one_process_does_all(&[10.0, 20.0, 30.0], 1, 60.0)]
+    #[case::nobody_helps_with_a_long_one(&[100.0, 20.0], 4, 100.0)]
+    #[case::nothing(&[], 4, 0.0)]
+    fn no_experiment_is_over_before_its_longest_piece(
+        #[case] items: &[f64],
+        #[case] jobs: usize,
+        #[case] seconds: f64,
+    ) {
+        let shared = shared_out(items, jobs);
+        assert!(shared == seconds && shared.is_sign_positive(), "{shared}");
+    }
+
+    #[rstest]
+    #[case::as_many_threads(Some(2), true, true)]
+    #[case::others(Some(1), true, false)]
+    #[case::nobody_knows(None, true, false)]
+    #[case::a_gpu(None, false, true)]
+    fn a_record_tells_how_fast_its_own_kind_of_process_is(
+        #[case] threads: Option<usize>,
+        #[case] on_cpu: bool,
+        #[case] tells: bool,
+    ) {
+        assert_eq!(tells_of(threads, 2, on_cpu), tells);
     }
 
     #[test]

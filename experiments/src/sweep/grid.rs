@@ -178,7 +178,10 @@ fn all_values(lab: &Lab, key: &str, tuning: Option<&Value>, network: &BertConfig
     let shape = network.shape();
     let methods = lab.methods().filter(|method| is_named(method.name()));
     let values = methods.map(|method| method.all(key, &shape)).find(|values| !values.is_empty());
-    values.with_context(|| format!("{key} = \"all\": no method of this series says what that stands for"))
+    values.with_context(|| match key {
+        "limit" | "limit_validation" => format!("{key} = \"all\": write \"none\" to keep all examples"),
+        _ => format!("{key} = \"all\": no method of this series says what that stands for"),
+    })
 }
 
 /// The epochs that the paper gives for a task (§3.3), where a point asks for them.

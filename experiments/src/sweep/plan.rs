@@ -1,19 +1,24 @@
 //! An experiment from its plan to what became of it.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    thread,
+};
 
 use analysis::{AblationRecord, ExperimentRecord, FailedRun, RunRecord, SCHEMA, Status, StreamRecord, folder};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use bert_backbone::KnownBackbone;
 use serde::{Serialize, Serializer};
 
 use super::{
-    Experiment, ExperimentKind, Grid, Item, RunOutcome, Scale, Suite, Sweep,
+    Experiment, ExperimentKind, Grid, RunOutcome, Scale, Suite, Sweep,
+    queue::Item,
     workers::{INTERRUPTED, Unwatched},
 };
 use crate::{
     lab::{Inference, Keys, Lab},
-    run::{Layers, RunConfig, RunContext, RunStore, Runner, write_json},
+    run::{BUSY_PAUSE, Layers, RunConfig, RunContext, RunStore, Runner, write_json},
     search::{Search, is_search_key},
     study::stream,
     train::{Ended, RunError, Silent, SweepWatch},
@@ -174,7 +179,7 @@ impl Plan {
     }
 
     /// Its work, in pieces that different processes can do.
-    pub fn items(&self) -> Vec<Item> {
+    pub(crate) fn items(&self) -> Vec<Item> {
         match self.kind {
             ExperimentKind::Train => self.runs.iter().cloned().map(Item::Train).collect(),
             ExperimentKind::Ablate => self.runs.iter().cloned().map(Item::Ablate).collect(),
@@ -195,7 +200,6 @@ impl Plan {
         sweep: &mut Sweep<'_>,
     ) -> Result<ExperimentResult> {
         let mut result = self.collect(sweep.lab, ended);
-        let runs = sweep.context.runs.clone().context("an experiment needs a folder for its runs")?;
         match self.kind {
             ExperimentKind::Train => {}
             ExperimentKind::Ablate => result.ablate(sweep, &self.runs)?,
@@ -209,10 +213,7 @@ impl Plan {
                     }
                     match search.run(sweep.lab, sweep.context, sweep.stop, sweep.told(&mut Unwatched)) {
                         Ok(searched) => result.add(searched.trials),
-                        Err(error) if sweep.stop.requested() => {
-                            self.keep_partial(ended, sweep)?;
-                            return Err(error);
-                        }
+                        Err(error) if sweep.stop.requested() => return Err(error),
                         Err(error) => {
                             let error = format!("{error:#}");
                             tell_failed(sweep, &run, &error);
@@ -222,18 +223,18 @@ impl Plan {
                 }
             }
         }
-        self.keep(&result, &runs)?;
+        self.keep(&result, ended, sweep)?;
         Ok(result)
     }
 
-    /// Writes down which runs of an interrupted experiment are finished, so that the report can show them: those that `ended` now,
-    /// and those that were there before.
+    /// Writes down which runs and streams of an interrupted experiment are finished, so that the report can show them: those that
+    /// `ended` now, and those that were there before.
     ///
     /// # Errors
     /// If that cannot be kept.
-    pub fn keep_partial(&self, ended: &[RunOutcome], sweep: &Sweep<'_>) -> Result<()> {
+    pub fn keep_partial(&self, ended: &[RunOutcome], sweep: &mut Sweep<'_>) -> Result<()> {
         let Some(runs) = &sweep.context.runs else { return Ok(()) };
-        let mut ended = ended.to_vec();
+        let (mut ended, mut streams) = (ended.to_vec(), Vec::new());
         // What cannot be looked up is not there: why, was told by whoever needed it.
         if let Ok(mut runner) = sweep.runner() {
             for run in self.single_runs() {
@@ -241,17 +242,46 @@ impl Plan {
                     ended.extend(runner.finished(run).ok().flatten().map(|record| (run.clone(), Ok(record))));
                 }
             }
+            if self.kind == ExperimentKind::Stream {
+                let known = |stream: &Vec<RunConfig>| known_stream(&mut runner, runs, stream).ok().flatten();
+                streams.extend(streams_of(&self.runs).iter().filter_map(known));
+            }
         }
-        let mut result = self.collect(sweep.lab, &ended);
+        let mut result = ExperimentResult { streams, ..self.collect(sweep.lab, &ended) };
         for search in &self.searches {
             result.add(search.finished(sweep.lab, sweep.context).unwrap_or_default());
         }
-        if result.runs.is_empty() && result.failed.is_empty() { Ok(()) } else { self.keep(&result, runs) }
+        let nothing = result.runs.is_empty() && result.streams.is_empty() && result.failed.is_empty();
+        if nothing { Ok(()) } else { self.keep(&result, &ended, sweep) }
     }
 
-    fn keep(&self, result: &ExperimentResult, runs: &Path) -> Result<()> {
+    /// Writes down which runs belong to the experiment, in the place of what was written before. It says which runs the report
+    /// loses by that; where it would lose all of them for nothing, it leaves the list as it is.
+    fn keep(&self, result: &ExperimentResult, ended: &[RunOutcome], sweep: &mut Sweep<'_>) -> Result<()> {
+        let runs = sweep.context.runs.as_deref().context("an experiment needs a folder for its runs")?;
         let path = runs.join(folder::EXPERIMENTS).join(format!("{}.json", self.experiment));
-        write_json(&path, &result.record(self))
+        let (name, record) = (&self.experiment, result.record(self));
+        let known = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let known: Option<ExperimentRecord> = known.filter(|known: &ExperimentRecord| !known.runs.is_empty());
+        if let Some(known) = known {
+            let of = known.runs.len();
+            if record.runs.is_empty() {
+                let kept =
+                    if of == 1 { "the run that it had".to_owned() } else { format!("the {of} runs that it had") };
+                note(sweep, name, &format!("nothing of `{name}` succeeded: in the report it keeps {kept} before"));
+                return Ok(());
+            }
+            // A run that fails now is no run of other settings, and neither is one whose record nobody can read.
+            let ours: BTreeSet<&String> =
+                ended.iter().filter_map(|(_, ended)| Some(&ended.as_ref().ok()?.id)).chain(&record.runs).collect();
+            let store = RunStore::new(runs);
+            let is_lost = |id: &&String| !ours.contains(id) && matches!(store.finished(id), Ok(Some(_)));
+            let lost = known.runs.iter().filter(is_lost).count();
+            if lost > 0 {
+                note(sweep, name, &replaces(name, lost, of, self.preset));
+            }
+        }
+        write_json(&path, &record)
     }
 
     /// What became of the experiment's runs.
@@ -274,6 +304,20 @@ impl Plan {
         }
         result
     }
+}
+
+/// Says which runs the report no longer draws for an experiment: `lost` of the `of` that it had.
+fn replaces(name: &str, lost: usize, of: usize, preset: bool) -> String {
+    let runs = |runs: usize| if runs == 1 { "run".to_owned() } else { format!("{runs} runs") };
+    let which = if lost == of { format!("the {}", runs(of)) } else { format!("{lost} of the {}", runs(of)) };
+    // Nobody can give a preset another name.
+    let other = if preset { "another folder for the runs" } else { "a file of another name" };
+    format!("this replaces {which} of `{name}` in the report; {other} keeps both")
+}
+
+/// Tells whoever follows the sweep something about an experiment.
+fn note(sweep: &mut Sweep<'_>, experiment: &str, text: &str) {
+    sweep.watch.run(experiment).note(text);
 }
 
 /// Tells of what failed as a whole.
@@ -335,6 +379,12 @@ pub(super) fn known_stream(runner: &mut Runner<'_>, place: &Path, runs: &[RunCon
     Ok(None)
 }
 
+/// What a run's insertions are worth, if that was measured.
+pub(super) fn known_ablation(store: &RunStore, id: &str) -> Option<AblationRecord> {
+    let bytes = std::fs::read(store.folder(id).join(folder::ABLATION)).ok()?;
+    serde_json::from_slice(&bytes).ok().filter(|known: &AblationRecord| known.schema == SCHEMA)
+}
+
 /// What a run's insertions are worth, measured unless that was done before.
 pub(super) fn ablation(
     runner: &mut Runner<'_>,
@@ -343,8 +393,7 @@ pub(super) fn ablation(
 ) -> Result<AblationRecord, RunError> {
     let store = RunStore::new(runner.runs().context("an ablation needs a folder of runs")?);
     let path = store.folder(&record.id).join(folder::ABLATION);
-    let known = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    if let Some(ablation) = known.filter(|known: &AblationRecord| known.schema == SCHEMA) {
+    if let Some(ablation) = known_ablation(&store, &record.id) {
         return Ok(ablation);
     }
     let backbone = runner.backbone(&config.backbone, &mut Silent)?;
@@ -383,18 +432,41 @@ impl ExperimentResult {
         self.runs.extend((place..).zip(trials));
     }
 
-    /// Removes what was inserted from every span of layers of every run, unless that was done before.
-    fn ablate(&mut self, sweep: &Sweep<'_>, configs: &[RunConfig]) -> Result<()> {
+    /// Removes what was inserted from every span of layers of every run, unless that was done before. A run for which that fails
+    /// is not finished.
+    fn ablate(&mut self, sweep: &mut Sweep<'_>, configs: &[RunConfig]) -> Result<()> {
+        let (lab, context, stop) = (sweep.lab, sweep.context, sweep.stop);
         let mut runner = None::<Runner<'_>>;
+        let mut failed = Vec::new();
         for (&number, record) in self.runs.iter().filter(|(_, record)| record.status == Status::Finished) {
-            ensure!(!sweep.stop.requested(), INTERRUPTED);
+            ensure!(!stop.requested(), INTERRUPTED);
             let runner = match &mut runner {
                 Some(runner) => runner,
-                none => none.insert(sweep.runner()?),
+                none => none.insert(Runner::new(lab, context, stop.clone())?),
             };
-            let ablation = ablation(runner, &configs[number], record).map_err(|error| error.explained(true))?;
-            self.ablations.insert(record.id.clone(), ablation);
+            let config = &configs[number];
+            let measured = loop {
+                match ablation(runner, config, record) {
+                    // Another process trains the run again for its tensors.
+                    Err(RunError::Busy { .. }) => {
+                        ensure!(!stop.requested(), INTERRUPTED);
+                        thread::sleep(BUSY_PAUSE);
+                    }
+                    measured => break measured,
+                }
+            };
+            match measured {
+                Ok(ablation) => drop(self.ablations.insert(record.id.clone(), ablation)),
+                Err(error) if error.ends_everything() => return Err(error.explained(true)),
+                Err(error) => {
+                    let failure = Failure::new(lab, config, &error.message());
+                    tell_failed(sweep, &failure.run, &failure.error);
+                    self.failed.push(failure);
+                    failed.push(number);
+                }
+            }
         }
+        self.runs.retain(|number, _| !failed.contains(number));
         Ok(())
     }
 
@@ -410,7 +482,8 @@ impl ExperimentResult {
                         continue;
                     }
                     Err(error) if error.ends_everything() => return Err(error.explained(true)),
-                    Err(error @ RunError::Busy { .. }) => return Err(error.into()),
+                    // It waits for other processes until it is asked to stop.
+                    Err(RunError::Busy { .. }) => bail!(INTERRUPTED),
                     Err(error) => error.message(),
                 },
             };

@@ -45,6 +45,15 @@ impl Item {
         }
     }
 
+    /// How many runs or trials it has.
+    pub fn planned(&self) -> usize {
+        match self {
+            Item::Train(_) | Item::Ablate(_) => 1,
+            Item::Stream(runs) => runs.len(),
+            Item::Search(search) => search.planned(),
+        }
+    }
+
     /// Whether several processes work at it.
     pub fn is_shared(&self) -> bool {
         matches!(self, Item::Search(_))

@@ -71,7 +71,7 @@ impl Worker<'_> {
         });
         let result = self.take_all(&queue, place, &teller, &now, watch);
         let why = match &result {
-            Ok(Left::Done) => "nothing is left that nobody has".to_owned(),
+            Ok(Left::Done) => "it found no unclaimed work left".to_owned(),
             Ok(Left::Early { .. }) => "it was asked to stop".to_owned(),
             Err(error) => format!("{error:#}"),
         };

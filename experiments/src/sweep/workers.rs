@@ -84,12 +84,13 @@ impl Sweep<'_> {
             for plan in plans {
                 self.watch.experiment(&plan.experiment, !plan.searches.is_empty());
                 let (ended, result) = self.run_all(plan.single_runs());
-                if let Err(error) = result {
-                    plan.keep_partial(&ended, self)?;
-                    return Err(error);
+                match result.and_then(|()| plan.conclude(&ended, &BTreeMap::new(), self)) {
+                    Ok(result) => concluded(plan, result, self.watch)?,
+                    Err(error) => {
+                        plan.keep_partial(&ended, self)?;
+                        return Err(error);
+                    }
                 }
-                let result = plan.conclude(&ended, &BTreeMap::new(), self)?;
-                concluded(plan, result, self.watch)?;
             }
             return Ok(());
         }
@@ -102,16 +103,23 @@ impl Sweep<'_> {
             })
             .collect();
         let mut crew = self.start_crew(items, name_of(plans))?;
-        for (plan, part) in plans.iter().zip(parts) {
+        for (number, (plan, part)) in plans.iter().zip(&parts).enumerate() {
             self.watch.experiment(&plan.experiment, !plan.searches.is_empty());
             let result = crew.wait(part.clone(), self);
             let ended = crew.outcomes(part.clone())?;
-            if let Err(error) = result {
-                plan.keep_partial(&ended, self)?;
-                return Err(error);
+            match result.and_then(|()| plan.conclude(&ended, &crew.failures(part.clone()), self)) {
+                Ok(result) => concluded(plan, result, self.watch)?,
+                Err(error) => {
+                    plan.keep_partial(&ended, self)?;
+                    // Somebody may have begun what comes later.
+                    for (plan, part) in
+                        plans.iter().zip(&parts).skip(number + 1).filter(|(_, part)| crew.has_begun(part))
+                    {
+                        plan.keep_partial(&crew.outcomes(part.clone())?, self)?;
+                    }
+                    return Err(error);
+                }
             }
-            let result = plan.conclude(&ended, &crew.failures(part), self)?;
-            concluded(plan, result, self.watch)?;
         }
         crew.dismiss();
         Ok(())
@@ -238,6 +246,38 @@ impl SweepWatch for Unwatched {
     fn ended(&mut self, _: Ended<'_>) {}
 }
 
+/// How many runs of some items are over, of how many: an item can have several.
+struct ItemCount {
+    done: usize,
+    of: usize,
+}
+
+impl ItemCount {
+    fn new(items: &[Item]) -> Self {
+        Self { done: 0, of: items.iter().map(Item::planned).sum() }
+    }
+
+    /// A run is over.
+    fn run(&mut self) -> (usize, usize) {
+        self.done += 1;
+        self.now()
+    }
+
+    /// An item is over, of which so many runs were counted. What `failed` counts as one of the others; the rest will not come.
+    fn item(&mut self, item: &Item, counted: usize, failed: bool) -> (usize, usize) {
+        let rest = item.planned().saturating_sub(counted);
+        let this = usize::from(failed).min(rest);
+        self.done += this;
+        self.of = self.of.saturating_sub(rest - this);
+        self.now()
+    }
+
+    fn now(&mut self) -> (usize, usize) {
+        self.of = self.of.max(self.done);
+        (self.done, self.of)
+    }
+}
+
 /// Processes at work, and what they have said.
 struct Crew {
     queue: Queue,
@@ -258,7 +298,7 @@ impl Crew {
     fn wait(&mut self, part: Range<usize>, sweep: &mut Sweep<'_>) -> Result<()> {
         // Of each item, how many of its runs were told; of all, those that are over.
         let (mut told, mut over) = (BTreeMap::<usize, usize>::new(), BTreeSet::new());
-        let mut done = 0;
+        let mut count = ItemCount::new(&self.queue.items[part.clone()]);
         loop {
             self.heard.listen()?;
             for item in part.clone() {
@@ -266,15 +306,15 @@ impl Crew {
                 let told = told.entry(item).or_default();
                 for HeardRun { label, id, before } in &runs[*told..] {
                     let record = self.record(id)?;
-                    done += 1;
-                    let (of, result) = (part.len().max(done), Ok(&record));
-                    sweep.watch.ended(Ended { done, of, label, result, before: *before });
+                    let (done, of) = count.run();
+                    sweep.watch.ended(Ended { done, of, label, result: Ok(&record), before: *before });
                 }
                 *told = runs.len();
                 let Some(failed) = self.heard.ended.get(&item).filter(|_| over.insert(item)) else { continue };
+                let (work, told) = (&self.queue.items[item], *told);
+                let (done, of) = count.item(work, told, failed.is_some());
                 if let Some(reason) = failed {
-                    done += 1;
-                    let (of, label) = (part.len().max(done), &self.queue.items[item].describe(sweep.lab));
+                    let label = &work.describe(sweep.lab);
                     sweep.watch.ended(Ended { done, of, label, result: Err(reason), before: false });
                 }
             }
@@ -301,6 +341,8 @@ impl Crew {
         match &mut self.hands {
             Hands::Processes(processes) => {
                 processes.leave();
+                // What they said last.
+                let _ = self.heard.listen();
                 let _ = fs::remove_dir_all(&self.place);
             }
             Hands::Array(array) => {
@@ -314,6 +356,12 @@ impl Crew {
             }
         }
         Ok(())
+    }
+
+    /// Whether anybody began any of these items.
+    fn has_begun(&self, part: &Range<usize>) -> bool {
+        let heard = &self.heard;
+        heard.begun.keys().chain(heard.ended.keys()).chain(heard.runs.keys()).any(|item| part.contains(item))
     }
 
     fn record(&self, id: &str) -> Result<RunRecord> {
@@ -477,4 +525,40 @@ fn log_of(place: &Path, name: &str) -> PathBuf {
 fn this_program() -> Result<PathBuf> {
     let running = Path::new("/proc/self/exe");
     if running.exists() { Ok(running.to_owned()) } else { std::env::current_exe().context("cannot find this program") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{run::FileOptions, search::SearchOptions};
+
+    /// A search of thirteen trials: nine, three that go on, and another seed.
+    fn search() -> Item {
+        let options = SearchOptions { trials: 9, samples: vec![1, 2], seeds: 2, ..SearchOptions::default() };
+        Item::Search(Search { task: "syn-topic".to_owned(), files: FileOptions::default(), options })
+    }
+
+    #[test]
+    fn work_is_counted_in_runs_and_not_in_items() {
+        let items = [search(), search()];
+        let mut count = ItemCount::new(&items);
+        assert_eq!(
+            (1..=13).map(|_| count.run()).collect::<Vec<_>>(),
+            (1..=13).map(|done| (done, 26)).collect::<Vec<_>>()
+        );
+        assert_eq!(count.item(&items[0], 13, false), (13, 26));
+        assert_eq!(count.run(), (14, 26));
+        // It fails after one of its trials: eleven of the other twelve will never come.
+        assert_eq!(count.item(&items[1], 1, true), (15, 15));
+    }
+
+    #[test]
+    fn a_run_that_was_counted_is_not_counted_again_when_its_ablation_fails() {
+        let items = [search()];
+        let mut count = ItemCount::new(&items);
+        for _ in 0..13 {
+            count.run();
+        }
+        assert_eq!(count.item(&items[0], 13, true), (13, 13));
+    }
 }

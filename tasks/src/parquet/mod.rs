@@ -24,7 +24,7 @@ use parquet::{
 };
 use serde_json::{Value, json};
 
-use crate::source::{DataError, Row, Table, content_error};
+use crate::source::{DataError, Row, Table, Wanted, content_error};
 
 /// A table, and the names of classes that a column numbers.
 pub(crate) struct ParquetTable {
@@ -41,9 +41,9 @@ const MOST_BYTES: usize = 8 << 30;
 const DEEPEST: usize = 32;
 
 /// Reads these columns, in this order. A number becomes its text, a list or a structure JSON.
-pub(crate) fn read(path: &Path, columns: &[&str]) -> Result<ParquetTable, DataError> {
+pub(crate) fn read(path: &Path, wanted: &[Wanted<'_>]) -> Result<ParquetTable, DataError> {
     // The reader asserts what a damaged file does not keep.
-    let read = catch_unwind(AssertUnwindSafe(|| parse(path, columns)));
+    let read = catch_unwind(AssertUnwindSafe(|| parse(path, wanted)));
     read.unwrap_or_else(|panic| Err(content_error(path, None, format!("damaged Parquet file: {}", reason(&*panic)))))
 }
 
@@ -52,7 +52,7 @@ fn reason(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string())).unwrap_or_default()
 }
 
-fn parse(path: &Path, columns: &[&str]) -> Result<ParquetTable, DataError> {
+fn parse(path: &Path, wanted: &[Wanted<'_>]) -> Result<ParquetTable, DataError> {
     let damaged = |error: ParquetError| content_error(path, None, format!("not a readable Parquet file: {error}"));
     let io = |reason| DataError::Io { path: path.to_owned(), reason };
     let mut file = fs::File::open(path).map_err(io)?;
@@ -62,20 +62,18 @@ fn parse(path: &Path, columns: &[&str]) -> Result<ParquetTable, DataError> {
     let reader = SerializedFileReader::new(file).map_err(damaged)?;
     let metadata = reader.metadata().file_metadata();
     let fields = metadata.schema().get_fields();
-    let wanted = columns.iter().map(|column| {
-        fields.iter().find(|field| field.name() == *column).cloned().ok_or_else(|| {
-            // Names of a stranger's file: no control characters for the terminal.
-            let there: Vec<String> = fields.iter().map(|field| field.name().escape_debug().to_string()).collect();
-            content_error(path, None, format!("no column `{column}`; there are: {}", there.join(", ")))
-        })
-    });
-    let wanted: Vec<Arc<Type>> = wanted.collect::<Result<_, _>>()?;
+    let there: Vec<&str> = fields.iter().map(|field| field.name()).collect();
+    if let Some(problem) = Wanted::lacking(wanted, &there) {
+        return Err(content_error(path, None, problem));
+    }
+    let columns: Vec<&str> = wanted.iter().map(|wanted| wanted.column).collect();
     let rows = reader.metadata().row_groups().iter().map(|group| group.num_rows());
     if rows.clone().any(|rows| rows < 0) || rows.fold(0, i64::saturating_add) > MOST_ROWS {
         return Err(content_error(path, None, format!("it does not have 0 to {MOST_ROWS} rows")));
     }
     // The reader wants the columns in the file's order.
-    let mut projected = wanted.clone();
+    let field = |column: &&str| fields.iter().find(|field| field.name() == *column).cloned();
+    let mut projected: Vec<Arc<Type>> = columns.iter().filter_map(field).collect();
     let place = |field: &Arc<Type>| fields.iter().position(|other| other.name() == field.name());
     projected.sort_by_key(place);
     projected.dedup_by_key(|field| field.name().to_owned());

@@ -8,7 +8,6 @@ use super::eval::{Split, evaluation_set, task_name};
 use crate::cli::{
     Session,
     output::{print, table},
-    progress::Notes,
     saved::{SavedArgs, ScoredTaskArgs},
 };
 
@@ -29,7 +28,7 @@ pub fn run(args: &AblateArgs, session: &Session<'_>) -> Result<()> {
     let saved = args.saved.load(session)?;
     ensure!(saved.model.has_insertions(), "`{}` has no adapters to remove", args.saved.adapter.display());
     let task = saved.task(&args.task, session)?;
-    let data = task.context.load_task(session.lab, &task.name, &task.files, Some(&saved.info.labels), &mut Notes)?;
+    let data = task.load(&saved, session)?;
     let set = evaluation_set(&saved, &task.name, &data, Split::Validation)?.with_metrics(&session.lab.metrics);
     let ablation = saved.model.ablate(&set, saved.inference())?;
     let report = ablation.record(&task_name(&task.name, &data), saved.kind, set.majority_accuracy());
@@ -49,11 +48,14 @@ pub(super) fn text(report: &AblationRecord) -> String {
         rows.push(row);
     }
     let whole = report.whole[&report.metric];
+    // The whole model and one without each span, every layer of them.
+    let (passes, anew) = (report.layer_passes, report.layers * (1 + report.spans.len()));
+    let saved =
+        if passes < anew { format!(" instead of {anew}: spans share what lies below them") } else { String::new() };
     format!(
-        "{}: {} {whole:.4} with all adapters; relative change in percent without those of a span of layers\n{}{} layer passes\n",
+        "{}: {} {whole:.4} with all adapters; relative change in percent without those of a span of layers\n{}{passes} layer passes{saved}\n",
         report.task,
         report.metric,
-        table(&rows),
-        report.layer_passes
+        table(&rows)
     )
 }

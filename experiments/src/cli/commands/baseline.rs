@@ -10,14 +10,14 @@ use serde::Serialize;
 use crate::{
     cli::{
         Session,
-        args::{ContextArgs, check_folder},
+        args::{TrialContextArgs, check_folder},
         ctrl_c::request_stop,
         experiment_args::ExecutorArgs,
-        output::{print, table},
+        output::{counted, print, table},
         sweep_progress::SweepProgress,
     },
     lab::Keys,
-    run::{Layers, file_options},
+    run::{FileOptions, Layers, file_options},
     search::{Search, SearchOptions, Searched},
     sweep::Sweep,
 };
@@ -64,7 +64,7 @@ pub struct BaselineArgs {
     #[arg(long, default_value = "runs", value_name = "DIR")]
     runs: PathBuf,
     #[command(flatten)]
-    context: ContextArgs,
+    context: TrialContextArgs,
     /// Processes that run at the same time
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     jobs: usize,
@@ -118,9 +118,10 @@ pub fn run(args: &BaselineArgs, session: &Session<'_>) -> Result<()> {
             table(&rows)
         });
     }
-    let context = args.context.context(Some(args.runs.clone()))?;
+    let context = args.context.context(args.runs.clone())?;
     let task = args.task.clone().context("give --task")?;
     context.check_task(session.lab, &task)?;
+    FileOptions::check_given(session.lab, &session.keys, &task)?;
     check_folder(&args.runs)?;
     request_stop(&session.stop);
     let search = Search::new(session.lab, &task, file_options(&session.keys)?, options);
@@ -182,7 +183,7 @@ fn text(found: &Found<'_>) -> String {
     let scores =
         |scores: &[f64]| scores.iter().map(|score| format!("{:.1}", 100.0 * score)).collect::<Vec<_>>().join(", ");
     let metric = found.metric.unwrap_or("score");
-    let mut text = format!("{}: {} trials; the best, with each seed:\n", found.task, found.trials);
+    let mut text = format!("{}: {}; the best, with each seed:\n", found.task, counted(found.trials, "trial"));
     text += &format!("validation {metric} {}\n", scores(&found.validation));
     if !found.test.is_empty() {
         text += &format!("test {metric} {}\n", scores(&found.test));

@@ -16,12 +16,12 @@ use crate::{
     cli::{
         Session,
         args::{BackboneArgs, ComputeArgs, DataArgs},
-        output::{grouped, print},
+        output::{counted, grouped, print},
         progress::Notes,
     },
     device::{DeviceName, Precision, memory},
     lab::{AnyMethod, AnyModel, Inference},
-    run::{RunContext, file_options},
+    run::{FileOptions, RunContext, file_options},
     train::{Adam, CheckpointPolicy, Silent, TrainConfig, Training, TrainingData},
 };
 
@@ -38,7 +38,7 @@ enum Bench {
     Epoch(EpochArgs),
     /// Removal of adapters from every span of layers, beside evaluating every span anew
     Ablate(PassArgs),
-    /// Passes over a task's validation texts with an untrained method; texts are tokenised before
+    /// Passes over a task's validation texts with an untrained method; texts are tokenised beforehand
     Inference(PassArgs),
 }
 
@@ -117,8 +117,8 @@ impl Repeats {
 impl<D: Serialize> Measurement<D> {
     fn print(&self, json: bool, more: &str) -> Result<()> {
         print(self, json, || {
-            let (seconds, of, threads) = (self.median_s, self.repeats, self.threads);
-            format!("{}: {seconds:.4} s (median of {of}, {threads} threads); {more}\n", self.bench)
+            let (seconds, of, threads) = (self.median_s, self.repeats, counted(self.threads, "thread"));
+            format!("{}: {seconds:.4} s (median of {of}, {threads}); {more}\n", self.bench)
         })
     }
 }
@@ -253,6 +253,7 @@ impl TextArgs {
     fn load(&self, device: &Device, session: &Session<'_>) -> Result<Texts> {
         let context = RunContext { data_dir: self.data.data_dir.clone(), ..self.backbone.cache.context() };
         let name = self.task.as_deref().context("give --task: a name of `list tasks`, file:PATH or hub:OWNER/NAME")?;
+        FileOptions::check_given(session.lab, &session.keys, name)?;
         let files = file_options(&session.keys)?;
         let TaskData::Texts(dataset) = context.load_task(session.lab, name, &files, None, &mut Notes)? else {
             bail!("this is measured on texts, not on questions")
@@ -302,7 +303,7 @@ fn lengths(tokens: &tasks::Tokenised) -> Vec<usize> {
     (0..tokens.len()).map(|text| tokens.length(text)).collect()
 }
 
-/// One epoch of training on a task's texts, in random order; texts are tokenised before
+/// One epoch of training on a task's texts, in random order; texts are tokenised beforehand
 #[derive(Args, Debug)]
 struct EpochArgs {
     #[command(flatten)]
@@ -367,7 +368,7 @@ fn epoch(args: &EpochArgs, method: &dyn AnyMethod, session: &Session<'_>) -> Res
     measured.print(args.repeats.json, &format!("{tokens:.0} tokens/s, {} trained values", grouped(trained)))
 }
 
-/// Passes over a task's validation texts, with an untrained method; texts are tokenised before.
+/// Passes over a task's validation texts, with an untrained method; texts are tokenised beforehand.
 #[derive(Args, Debug)]
 struct PassArgs {
     #[command(flatten)]

@@ -15,7 +15,7 @@ use crate::{
         output::{print, table},
     },
     lab::{Keys, Lab},
-    run::{Layers, merge, origins, resolve},
+    run::{FileOptions, Layers, merge, origins, resolve},
     sweep::{Experiment, Suite},
 };
 
@@ -83,6 +83,11 @@ fn show(args: &ShowArgs, session: &Session<'_>) -> Result<Vec<Shown>> {
     let above = [(ENVIRONMENT, &environment), (FLAG, &flags), ("--set", &set)];
     let above = above.map(|(name, keys)| (name.to_owned(), keys.clone()));
     let Some(name) = &args.experiment else {
+        let given = merge(&[&flags, &set]);
+        let keys = merge(&[&environment, &given]);
+        if let Some(Value::String(task)) = keys.get("task") {
+            FileOptions::check_given(lab, &given, task)?;
+        }
         let mut keys = origins(lab, &above)?;
         add_resolved(lab, &above, args, &mut keys)?;
         return Ok(vec![shown(1, keys, BTreeMap::new())]);

@@ -46,7 +46,7 @@ pub struct DemoArgs {
     json: bool,
 }
 
-/// The task: is a sentence meant well?
+/// The task: is the sentence positive?
 const TASK: &str = "syn-sentiment";
 
 /// What is judged if nothing is given: what comes after `but` counts, and `not` turns it round.
@@ -165,7 +165,7 @@ fn introduction(backbone: &Backbone, dataset: &Dataset) -> String {
     let parameters: usize = tensors(&backbone.bert).iter().map(TensorInfo::elements).sum();
     let mut text = format!(
         "nano is a BERT of {layers} layers and {} parameters that knows a small language. It stays frozen.\n\
-         The task: is a sentence meant well? Some of {} examples:\n",
+         The task: is the sentence positive? Some of {} examples:\n",
         grouped(parameters),
         grouped(dataset.train.len())
     );

@@ -7,8 +7,7 @@ use tasks::{Dataset, EvaluationSet, Example, Questions, Scores, TaskData, TaskKi
 
 use crate::cli::{
     Session,
-    output::{print, table},
-    progress::Notes,
+    output::{counted, print, table},
     saved::{Saved, SavedArgs, ScoredTaskArgs},
 };
 
@@ -37,6 +36,17 @@ pub enum Split {
     All,
 }
 
+impl Split {
+    fn in_words(self) -> &'static str {
+        match self {
+            Split::Train => "training set",
+            Split::Validation => "validation set",
+            Split::Test => "test set",
+            Split::All => "training, validation and test set",
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct Report {
     task: String,
@@ -47,7 +57,7 @@ struct Report {
     metric: Option<String>,
     /// Fractions, by metric.
     scores: Scores,
-    /// Accuracy of always naming the most frequent class.
+    /// Accuracy of always naming the class that is the most frequent among these examples.
     #[serde(skip_serializing_if = "Option::is_none")]
     majority: Option<f64>,
 }
@@ -56,7 +66,7 @@ pub fn run(args: &EvalArgs, session: &Session<'_>) -> Result<()> {
     args.task.check(session)?;
     let saved = args.saved.load(session)?;
     let task = saved.task(&args.task, session)?;
-    let data = task.context.load_task(session.lab, &task.name, &task.files, Some(&saved.info.labels), &mut Notes)?;
+    let data = task.load(&saved, session)?;
     let set = evaluation_set(&saved, &task.name, &data, args.split)?.with_metrics(&session.lab.metrics);
     let scores = saved.model.evaluate(&set, saved.inference())?;
     ensure!(
@@ -74,8 +84,12 @@ pub fn run(args: &EvalArgs, session: &Session<'_>) -> Result<()> {
     print(&report, args.json, || {
         let mut rows = vec![["metric", "score"].map(str::to_owned).to_vec()];
         rows.extend(report.scores.iter().map(|(metric, score)| vec![metric.clone(), format!("{score:.4}")]));
-        rows.extend(report.majority.map(|score| vec!["(majority class)".to_owned(), format!("{score:.4}")]));
-        format!("{} {:?}, {} examples\n{}", report.task, report.split, report.examples, table(&rows))
+        let examples = counted(report.examples, "example");
+        let mut text = format!("{}: {}, {examples}\n{}", report.task, report.split.in_words(), table(&rows));
+        if let Some(score) = report.majority {
+            text += &format!("most frequent class of these examples: accuracy {score:.4}\n");
+        }
+        text
     })
 }
 
@@ -104,8 +118,8 @@ fn texts(saved: &Saved, dataset: &Dataset, split: Split) -> Result<EvaluationSet
         Split::All => [&dataset.train[..], &dataset.validation, &dataset.test].concat(),
     };
     if !examples.iter().any(|example| example.target.is_some()) {
-        let task = &dataset.task;
-        bail!("task `{task}` has no labelled {split:?} examples; GLUE's test sets are scored by its server");
+        let (task, set) = (&dataset.task, split.in_words());
+        bail!("task `{task}` has no labels in its {set}; GLUE's test sets are scored by its server");
     }
     let (tokenizer, cache) = (&saved.backbone.tokenizer, saved.token_cache());
     Ok(EvaluationSet::texts(dataset, &examples, tokenizer, saved.max_length(), &cache)?)

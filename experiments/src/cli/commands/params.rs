@@ -16,7 +16,7 @@ use crate::{
     },
     device::cpu,
     lab::{AnyMethod, Keys, Lab},
-    run::foreign_keys,
+    run::{Layers, foreign_keys},
     train::Watch,
 };
 
@@ -87,6 +87,7 @@ pub(super) fn chosen_method(lab: &Lab, keys: &Keys) -> Result<Box<dyn AnyMethod>
     if !foreign.is_empty() {
         Notes.note(&format!("`{tuning}` has no {}; that changes nothing here", foreign.join(", ")));
     }
+    Layers::new(lab).check_needed(tuning, keys)?;
     let defaults = kind.defaults();
     let own = keys.iter().filter(|(key, _)| defaults.contains_key(*key));
     kind.configure(own.map(|(key, value)| (key.clone(), value.clone())).collect())
@@ -103,5 +104,6 @@ fn text(report: &Report) -> String {
     rows.push(vec![report.backbone_name.clone(), grouped(count.backbone), share(count.backbone)]);
     rows.push(vec!["whole model".to_owned(), grouped(count.total), share(count.total)]);
     let (tasks, multiple) = (report.tasks, report.multiple_for_tasks);
-    table(&rows) + &format!("{tasks} tasks together: {multiple:.2} × the backbone\n")
+    let tasks = if tasks == 1 { "1 task".to_owned() } else { format!("{tasks} tasks together") };
+    table(&rows) + &format!("{tasks}: {multiple:.2} × the backbone\n")
 }

@@ -1,21 +1,28 @@
 //! `predict`: what a task file says of new texts.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde::Serialize;
-use tasks::{Example, Prediction, TaskKind, TokenCache};
+use tasks::{Example, FileTask, Prediction, TaskKind, TokenCache};
 
 use super::glue_submission::submit;
-use crate::cli::{
-    Session,
-    args::DataArgs,
-    output::{print, table},
-    saved::{Saved, SavedArgs},
+use crate::{
+    cli::{
+        Session,
+        args::DataArgs,
+        output::{print, table},
+        saved::{Saved, SavedArgs},
+    },
+    run::FileOptions,
 };
 
-/// Predict with a task file: a text, the lines of a file, or GLUE's test set for its server
+/// Predict with a task file: a text, the texts of a file, or GLUE's test set for its server
 #[derive(Args, Debug)]
 pub struct PredictArgs {
     #[command(flatten)]
@@ -26,9 +33,16 @@ pub struct PredictArgs {
     /// The second text of a pair
     #[arg(long, allow_hyphen_values = true, requires = "text")]
     text_pair: Option<String>,
-    /// A file with a text on each line; a tab divides the texts of a pair
+    /// A file of texts: a table (.csv, .tsv, .jsonl, .json, .parquet) with the columns that the task file remembers; any other has a
+    /// text on each line, where a tab divides the texts of a pair. `-` is standard input
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
+    /// The text's column in the table [default: as in training, or text]
+    #[arg(long, value_name = "NAME", requires = "input", conflicts_with = "text")]
+    text_column: Option<String>,
+    /// The second text's column in the table [default: as in training]
+    #[arg(long, value_name = "NAME", requires = "input", conflicts_with = "text")]
+    pair_column: Option<String>,
     /// Predict the test set of the file's own GLUE task instead, and write the server's file into this folder (as
     /// `glue-submission` does for several)
     #[arg(long, value_name = "DIR", conflicts_with_all = ["text", "input"])]
@@ -68,23 +82,29 @@ pub fn run(args: &PredictArgs, session: &Session<'_>) -> Result<()> {
         let adapters = std::slice::from_ref(&args.saved.adapter);
         return submit(adapters, &args.saved.how, &args.data, folder, args.json, session);
     }
-    let examples = examples(args)?;
+    let input = Input::of(args)?;
     let saved = args.saved.load(session)?;
     if saved.kind == TaskKind::Span {
         bail!("`{}` answers questions about texts; score it with `eval`", saved.info.task);
     }
+    let examples = match input {
+        Input::Texts(examples) => examples,
+        Input::Table(path) => table_examples(path, args, &saved)?,
+    };
     for example in &examples {
         let (task, pairs) = (&saved.info.task, saved.info.pairs);
         let wrong = pairs.is_some_and(|pairs| pairs != example.pair.is_some());
         ensure!(
             !wrong || pairs == Some(false),
-            "`{task}` is about pairs of texts: give --text-pair, or a tab in each line"
+            "`{task}` is about pairs of texts: give --text-pair, a tab in each line, or --pair-column"
         );
         ensure!(!wrong, "`{task}` is about single texts: leave out the second one");
     }
     let predictions = saved.predict(&examples, &TokenCache::none())?;
     let rows: Vec<Row> = examples.into_iter().zip(predictions).map(|(e, p)| row(e, p, &saved)).collect();
     print(&rows, args.json, || {
+        // A score has none.
+        let has_probabilities = rows.iter().any(|row| !row.probabilities.is_empty());
         let mut cells = vec![["prediction", "probabilities", "text"].map(str::to_owned).to_vec()];
         cells.extend(rows.iter().map(|row| {
             let labels = row.labels.as_ref().map(|labels| labels.join(", "));
@@ -99,6 +119,9 @@ pub fn run(args: &PredictArgs, session: &Session<'_>) -> Result<()> {
                 format!("{}{pair}", row.text),
             ]
         }));
+        if !has_probabilities {
+            cells.iter_mut().for_each(|row| drop(row.remove(1)));
+        }
         table(&cells)
     })
 }
@@ -106,27 +129,63 @@ pub fn run(args: &PredictArgs, session: &Session<'_>) -> Result<()> {
 /// Labels whose probability is shown in a line.
 const SHOWN: usize = 5;
 
-fn examples(args: &PredictArgs) -> Result<Vec<Example>> {
-    let example = |number: usize, text: &str, pair: Option<&str>| Example {
-        id: number.to_string(),
-        text: text.to_owned(),
-        pair: pair.map(str::to_owned),
-        target: None,
-    };
-    match (&args.text, &args.input) {
-        (Some(text), _) => Ok(vec![example(1, text, args.text_pair.as_deref())]),
-        (None, Some(path)) => {
-            let contents = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-            let lines = contents.lines().enumerate().map(|(number, line)| match line.split_once('\t') {
-                Some((text, pair)) => example(number + 1, text, Some(pair)),
-                None => example(number + 1, line, None),
-            });
-            let examples: Vec<_> = lines.collect();
-            ensure!(!examples.is_empty(), "{} has no lines to predict", path.display());
-            Ok(examples)
+/// What is to be predicted.
+enum Input<'a> {
+    Texts(Vec<Example>),
+    /// The task file knows its columns.
+    Table(&'a Path),
+}
+
+impl<'a> Input<'a> {
+    fn of(args: &'a PredictArgs) -> Result<Self> {
+        match (&args.text, &args.input) {
+            (Some(text), _) => Ok(Input::Texts(vec![example(1, text, args.text_pair.as_deref())])),
+            (None, Some(path)) if FileTask::is_table(path) => Ok(Input::Table(path)),
+            (None, Some(path)) => {
+                let columns = args.text_column.is_some() || args.pair_column.is_some();
+                let shown = path.display();
+                ensure!(
+                    !columns,
+                    "{shown} has a text on each line: columns are for .csv, .tsv, .jsonl, .json and .parquet"
+                );
+                lines(path).with_context(|| format!("cannot read {shown}")).map(Input::Texts)
+            }
+            (None, None) => bail!("nothing to predict: give --text, --input or --submission"),
         }
-        (None, None) => bail!("nothing to predict: give --text, --input or --submission"),
     }
+}
+
+fn example(number: usize, text: &str, pair: Option<&str>) -> Example {
+    Example { id: number.to_string(), text: text.to_owned(), pair: pair.map(str::to_owned), target: None }
+}
+
+/// A text on each line, or a pair with a tab between.
+fn lines(path: &Path) -> Result<Vec<Example>> {
+    let mut bytes = Vec::new();
+    match path.to_str() {
+        Some("-") => drop(io::stdin().read_to_end(&mut bytes)?),
+        _ => bytes = fs::read(path)?,
+    }
+    let contents =
+        String::from_utf8(bytes).ok().context("invalid UTF-8; convert it to UTF-8 (iconv -f latin1 -t utf8)")?;
+    let lines = contents.lines().zip(1..).map(|(line, number)| match line.split_once('\t') {
+        Some((text, pair)) => example(number, text, Some(pair)),
+        None => example(number, line, None),
+    });
+    let examples: Vec<_> = lines.collect();
+    ensure!(!examples.is_empty(), "it has no lines to predict");
+    Ok(examples)
+}
+
+/// The texts of a table, by the columns that were given, or else by those of training.
+fn table_examples(path: &Path, args: &PredictArgs, saved: &Saved) -> Result<Vec<Example>> {
+    let remembered = saved.files();
+    let files = FileOptions {
+        text_column: args.text_column.clone().unwrap_or(remembered.text_column.clone()),
+        pair_column: args.pair_column.clone().or(remembered.pair_column.clone()),
+        ..remembered
+    };
+    Ok(files.task(path).texts()?)
 }
 
 fn row(example: Example, prediction: Prediction, saved: &Saved) -> Row {

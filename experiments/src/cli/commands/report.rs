@@ -12,7 +12,7 @@ use crate::{
         Session,
         log::{self, Level},
         made::made,
-        output::print,
+        output::{counted, print},
     },
     lab::Lab,
 };
@@ -123,8 +123,7 @@ pub(super) fn write(runs: &Path, out: &Path, lab: &Lab) -> Result<analysis::Repo
 
 /// Where the report is, what it says, and what it lacks.
 pub(super) fn text(written: &Written) -> String {
-    let runs = |number: usize| format!("{number} {}", if number == 1 { "run" } else { "runs" });
-    let mut text = format!("{}: {}\n", runs(written.runs), written.page.display());
+    let mut text = format!("{}: {}\n", counted(written.runs, "run"), written.page.display());
     if written.runs == 0 {
         text += "There is nothing to draw: give --runs the folder of your runs (`reproduce` keeps them in out/runs)\n";
         return text;
@@ -132,7 +131,7 @@ pub(super) fn text(written: &Written) -> String {
     if written.single > 0 {
         text += &format!(
             "not drawn, because they belong to no experiment: {} (`runs list` shows them)\n",
-            runs(written.single)
+            counted(written.single, "run")
         );
     }
     if !written.own.is_empty() {

@@ -21,7 +21,7 @@ use crate::{
     lab::Lab,
     run::{RunConfig, RunContext, kept_evaluation},
     search::{Search, TrialConfig},
-    sweep::{ExperimentResult, Plan, Sweep},
+    sweep::{ExperimentKind, ExperimentResult, Plan, Sweep},
 };
 
 /// Run an experiment: a preset of the paper, or a file of your own with a grid of runs
@@ -50,7 +50,7 @@ pub fn run(args: &RunArgs, session: &Session<'_>) -> Result<()> {
     if args.how.dry_run {
         let estimated = args.how.estimated(std::slice::from_ref(&plan), &context, session);
         let planned = Planned { plan: &plan, estimated };
-        return print(&planned, json, || plan_text(&plan, session.lab) + &planned.estimated.text());
+        return print(&planned, json, || plan_text(&plan, &args.experiment, session.lab) + &planned.estimated.text());
     }
     check_folder(&args.runs)?;
     request_stop(&session.stop);
@@ -68,13 +68,24 @@ pub fn run(args: &RunArgs, session: &Session<'_>) -> Result<()> {
     })?;
     let ([plan], result) = (&plans, result.context("the experiment has no result")?);
     print(&result, json, || text(&result, session.lab))?;
-    if !json {
-        let (before, runs) = (progress.before(), args.runs.display());
-        log::note(&format!("{} is done{before}; `report --runs {runs}` draws it", plan.experiment));
-    }
+    let runs = args.runs.display();
     match result.failed.len() {
-        0 => Ok(()),
-        failed => bail!("{failed} of {} runs failed; the others are in {}", plan.planned(), args.runs.display()),
+        0 if json => Ok(()),
+        0 => {
+            let before = progress.before();
+            log::note(&format!("{} is done{before}; `report --runs {runs}` draws it", plan.experiment));
+            Ok(())
+        }
+        failed => {
+            let what = match plan.kind {
+                ExperimentKind::Train | ExperimentKind::Ablate => "runs",
+                ExperimentKind::Stream => "streams",
+                ExperimentKind::Search => "searches",
+            };
+            let some = !(result.runs.is_empty() && result.streams.is_empty());
+            let others = if some { format!("; the others are in {runs}") } else { String::new() };
+            bail!("{failed} of {} {what} failed{others}", plan.items().len())
+        }
     }
 }
 
@@ -129,9 +140,7 @@ fn text(result: &ExperimentResult, lab: &Lab) -> String {
     for stream in &result.streams {
         text += &stream_text(stream);
     }
-    for failure in &result.failed {
-        text += &format!("\nfailed: {}\n    {}\n", failure.run, failure.error);
-    }
+    // What failed was said when it did.
     text
 }
 
@@ -162,12 +171,12 @@ fn stream_text(stream: &StreamRecord) -> String {
         + &table(&rows)
 }
 
-fn plan_text(plan: &Plan, lab: &Lab) -> String {
+fn plan_text(plan: &Plan, name: &str, lab: &Lab) -> String {
     if !plan.searches.is_empty() {
         let line = |search: &Search| format!("{}: {} trials\n", search.task, search.planned());
         return plan.searches.iter().map(line).collect();
     }
     let runs: String = plan.runs.iter().map(|run| format!("{}\n", run.describe(lab))).collect();
-    let first = plan.runs.first().and_then(|run| serde_json::to_string_pretty(run).ok()).unwrap_or_default();
-    format!("{runs}\n{} runs; the first one in full:\n{first}\n", plan.runs.len())
+    let (number, s) = (plan.runs.len(), if plan.runs.len() == 1 { "" } else { "s" });
+    format!("{runs}\n{number} run{s}; `config show {name}` prints the keys\n")
 }
