@@ -415,6 +415,11 @@ fn rows(swept: &Swept<'_>) -> Drawn {
     (format!("Validation score of each combination; {BARS}"), Vec::new(), panels.collect())
 }
 
+/// A value of a configuration in a cell.
+fn value(value: &Value) -> Cell {
+    value.as_f64().map_or_else(|| Cell::text(written(value)), Cell::Exact)
+}
+
 /// The table of an experiment: a row for each combination of what is swept.
 fn sweep_table(store: &Store, record: &ExperimentRecord) -> Option<Table> {
     let swept = Swept::of(store.runs(record))?;
@@ -445,7 +450,7 @@ fn sweep_table(store: &Store, record: &ExperimentRecord) -> Option<Table> {
         let first = runs[0];
         let mut row = Vec::new();
         row.extend(method.then(|| Cell::text(first.method().name.clone())));
-        row.extend(swept.keys.iter().map(|key| first.value(key).map_or(Cell::Empty, |v| Cell::text(written(v)))));
+        row.extend(swept.keys.iter().map(|key| first.value(key).map_or(Cell::Empty, value)));
         row.push(Cell::Number(first.trained() as f64, None, 0));
         for task in &all {
             let estimate = score(runs, task);
