@@ -189,7 +189,7 @@ impl Plan {
     }
 
     /// Does with finished runs what the experiment asks for, as far as nobody has done it, and writes down which belong to it.
-    /// `failed` says why some of its [`items`](Self::items) are not there.
+    /// `failed` says why some of its pieces are not there.
     ///
     /// # Errors
     /// If it was interrupted, or what came out cannot be kept.
