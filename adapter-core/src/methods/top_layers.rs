@@ -31,7 +31,7 @@ impl Method for TopLayers {
     fn check(&self, network: &NetworkShape) -> Result<(), MethodError> {
         let (k, layers) = (self.k, network.layers);
         match k {
-            0 => Err(MethodError::wrong(format!("k 0: give a number from 1 to {layers}"))),
+            0 => Err(MethodError::wrong(format!("`top-k` needs k: a number from 1 to {layers}"))),
             _ if k > layers => Err(MethodError::TooLarge(format!("k {k}: the backbone has {layers} layers"))),
             _ => Ok(()),
         }

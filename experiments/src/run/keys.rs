@@ -122,9 +122,6 @@ pub fn general_keys() -> Vec<&'static str> {
     RUN_KEYS.iter().chain(FILE_KEYS).map(|key| key.name).collect()
 }
 
-/// What help says of a key that has no default.
-const NEEDED: &str = "[needed";
-
 /// Environment variables that begin with this are a layer.
 const PREFIX: &str = "ADAPTER_LAB_";
 
@@ -219,18 +216,6 @@ impl<'a> Layers<'a> {
         self.check(key, &value, &flag)?;
         ensure!(!value.is_array() || default.is_some_and(Value::is_array), "{flag}: one value is needed");
         Ok(value)
-    }
-
-    /// Refuses keys of the method called `tuning` that lack one it cannot do without.
-    ///
-    /// # Errors
-    /// Which key; or if there is no such method.
-    pub fn check_needed(self, tuning: &str, keys: &Keys) -> Result<()> {
-        let mut needed = self.lab.find_method(tuning)?.keys().iter().filter(|key| key.about.contains(NEEDED));
-        match needed.find(|key| !keys.contains_key(key.name)) {
-            Some(key) => bail!("--{} is needed: `{tuning}` has no default for it", key.name.replace('_', "-")),
-            None => Ok(()),
-        }
     }
 
     /// Refuses a key that there is not, and suggests the nearest that there is; and a value that says nothing. `place` is

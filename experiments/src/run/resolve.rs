@@ -243,7 +243,6 @@ pub fn resolve(lab: &Lab, keys: &Keys, network: &BertConfig, has_pooler: bool) -
     }
     let tuning = general.tuning.unwrap_or_else(|| lab.default_method().to_owned());
 
-    Layers::new(lab).check_needed(&tuning, keys)?;
     let kind = lab.find_method(&tuning)?;
     let method_keys = only(&all, |key| kind.defaults().contains_key(key));
     for (key, value) in &method_keys {
@@ -309,7 +308,7 @@ mod tests {
     #[case(json!({"init_std": "big"}), "init_std = \"big\": invalid type: string \"big\", expected a number")]
     #[case(json!({"norm": "batches"}), "expected one of `none`, `layer`, `batch`")]
     #[case(json!({"seed": -1}), "seed = -1: invalid value: integer `-1`, expected 0 or more")]
-    #[case(json!({"tuning": "top-k"}), "--k is needed: `top-k` has no default for it")]
+    #[case(json!({"tuning": "top-k"}), "`top-k` needs k: a number from 1 to 12")]
     #[case(json!({"tuning": "top-k", "k": 13}), "the backbone has 12 layers")]
     #[case(json!({"tuning": "adaptors"}), "did you mean `adapters`?")]
     #[case(json!({"beta1": 1.0}), "beta1 1")]

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     lab::{Inference, Keys, Lab},
-    run::{BUSY_PAUSE, Layers, RunConfig, RunContext, RunStore, Runner, write_json},
+    run::{BUSY_PAUSE, FileOptions, Layers, RunConfig, RunContext, RunStore, Runner, is_own_data, write_json},
     search::{Search, is_search_key},
     study::stream,
     train::{Ended, RunError, Silent, SweepWatch},
@@ -129,7 +129,11 @@ impl Plan {
         let searched = searches.iter().map(|search| search.task.as_str());
         let mut tasks: Vec<&str> = runs.iter().map(|run| run.task.as_str()).chain(searched).collect();
         tasks.dedup();
-        tasks.into_iter().try_for_each(|task| context.check_task(lab, task))?;
+        tasks.iter().try_for_each(|task| context.check_task(lab, task))?;
+        // Another task of the grid may need them.
+        if let Some(task) = tasks.first().filter(|_| !tasks.iter().any(|task| is_own_data(task))) {
+            FileOptions::check_given(lab, &options.set, task)?;
+        }
         let Experiment { name, preset, about, kind, slurm, .. } = experiment;
         let mut overrides = environment;
         overrides.extend(options.set.clone());

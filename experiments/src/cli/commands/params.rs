@@ -16,7 +16,7 @@ use crate::{
     },
     device::cpu,
     lab::{AnyMethod, Keys, Lab},
-    run::{Layers, foreign_keys},
+    run::foreign_keys,
     train::Watch,
 };
 
@@ -87,7 +87,6 @@ pub(super) fn chosen_method(lab: &Lab, keys: &Keys) -> Result<Box<dyn AnyMethod>
     if !foreign.is_empty() {
         Notes.note(&format!("`{tuning}` has no {}; that changes nothing here", foreign.join(", ")));
     }
-    Layers::new(lab).check_needed(tuning, keys)?;
     let defaults = kind.defaults();
     let own = keys.iter().filter(|(key, _)| defaults.contains_key(*key));
     kind.configure(own.map(|(key, value)| (key.clone(), value.clone())).collect())
