@@ -160,7 +160,7 @@ fn diverged(runs: &[&Run], shown: &Shown) -> Option<String> {
     // Only spans of layers have a diagonal.
     let is_of_spans = |panel: &Panel| matches!(panel, Panel::Heat(heat) if heat.diagonal);
     let counts_as = match shown {
-        Shown::Figure(figure) if figure.panels.iter().any(is_of_spans) => "there is nothing to remove",
+        Shown::Figure(figure) if figure.panels.iter().any(is_of_spans) => "not in this figure",
         _ => {
             "each counts as the trivial answer, also on other sets than validation (test, mismatched), where the trivial \
              answer's score on validation stands for it"

@@ -1,6 +1,6 @@
 //! What is written of an experiment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -61,24 +61,23 @@ impl ExperimentRecord {
     /// What is left of it, in words: "55 of 96 runs still to do". `None` if it is whole. A run that it names counts only if its
     /// record can be read, and with all that the experiment asks of it: a verdict without it would be one of other runs.
     pub(crate) fn unfinished(&self, store: &Store) -> Option<String> {
-        let done = store.runs(self).len() - self.lacking(store);
+        let done = store.runs(self).len() - self.incomplete_runs(store);
         let left = self.planned.saturating_sub(done);
         (left > 0).then(|| format!("{left} of {} still to do", counted(self.planned, "run")))
     }
 
     /// How many of its readable runs lack what its kind asks of them: an ablation, or a stream that they are a part of.
-    pub(crate) fn lacking(&self, store: &Store) -> usize {
-        let runs = store.runs(self);
+    pub(crate) fn incomplete_runs(&self, store: &Store) -> usize {
         match self.kind.as_str() {
             // Of a run that diverged there is nothing to remove.
             "ablate" => {
-                let trained = runs.iter().filter(|run| !run.is_diverged()).count();
+                let trained = store.runs(self).into_iter().filter(|run| !run.is_diverged()).count();
                 trained - store.ablated(self).iter().filter(|(run, _)| !run.is_diverged()).count()
             }
             "stream" => {
-                let streams = store.streams(self);
-                let stages = || streams.iter().flat_map(|stream| &stream.stages);
-                runs.iter().filter(|run| stages().all(|stage| stage.run != run.id)).count()
+                let stages = store.streams(self).into_iter().flat_map(|stream| &stream.stages);
+                let learnt: BTreeSet<&str> = stages.map(|stage| stage.run.as_str()).collect();
+                store.runs(self).iter().filter(|run| !learnt.contains(run.id.as_str())).count()
             }
             _ => 0,
         }

@@ -29,7 +29,7 @@ pub const TENSORBOARD: &str = "tensorboard";
 /// Sub-folder of the runs' folder: a folder for each piece of work that several processes share.
 pub const QUEUES: &str = "queues";
 
-/// Whether something of this name in a folder of runs may be a run: what these hold is none.
+/// Whether a folder of this name in a folder of runs may be a run: these sub-folders are not.
 pub fn is_run(name: &str) -> bool {
     ![EXPERIMENTS, STREAMS, LOGS, TENSORBOARD, QUEUES].contains(&name)
 }

@@ -156,6 +156,11 @@ impl Listed {
         Some(listed)
     }
 
+    /// Whether it is worth remembering. What cannot be read may be readable next time: permissions change, and programs do.
+    fn is_read(&self) -> bool {
+        !matches!(self.state, RunState::Unreadable(_))
+    }
+
     /// A value by name: `id`, `state`, `method`, a score by `validation`, `test` or its metric, `trained`, `seconds`, or a key of the
     /// configuration.
     pub fn value(&self, name: &str) -> Option<Value> {
@@ -198,7 +203,7 @@ pub fn list_runs(place: &Path) -> io::Result<Vec<Listed>> {
     let (mut listed, mut new) = (Vec::with_capacity(ids.len()), 0);
     for (id, stamp, read) in shared_out(&ids, &read) {
         let remembered = known.remove(&id).filter(|(of, _)| Some(*of) == stamp).map(|(_, run)| run);
-        new += usize::from(read.is_some() && stamp.is_some());
+        new += usize::from(stamp.is_some() && read.as_ref().is_some_and(Listed::is_read));
         listed.extend(read.or(remembered).map(|run| (stamp, run)));
     }
     if new >= WORTH_IT {
@@ -235,9 +240,7 @@ fn read_index(place: &Path) -> HashMap<String, (Stamp, Listed)> {
 
 fn write_index(place: &Path, runs: &[(Option<Stamp>, Listed)]) -> io::Result<()> {
     let lines = |runs: &[(Option<Stamp>, Listed)]| {
-        // What cannot be read may be readable next time: its permissions change, or the program does.
-        let is_read = |run: &Listed| !matches!(run.state, RunState::Unreadable(_));
-        let known = runs.iter().filter(|(stamp, run)| stamp.is_some() && is_read(run));
+        let known = runs.iter().filter(|(stamp, run)| stamp.is_some() && run.is_read());
         known.map(|run| serde_json::to_string(run).map(|line| line + "\n")).collect()
     };
     let text: String = shared_out(runs, &lines).into_iter().collect::<serde_json::Result<_>>()?;

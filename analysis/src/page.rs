@@ -403,7 +403,7 @@ impl Page<'_> {
             scale: record.scale.clone(),
             changed: record.overrides_in_words(),
             planned: record.planned,
-            finished: self.store.runs(record).len(),
+            finished: self.store.runs(record).len() - record.incomplete_runs(self.store),
             failed: record.failed.len(),
             missing: record.missing.iter().map(|task| task_name(task)).collect::<Vec<_>>().join(", "),
         };
@@ -462,7 +462,7 @@ impl Page<'_> {
                 let what = format!(" of {} that {} names as finished", counted(known, "run"), experiment.name);
                 gaps.push(("no record".to_owned(), what));
             }
-            let lacking = experiment.lacking(self.store);
+            let lacking = experiment.incomplete_runs(self.store);
             if lacking > 0 {
                 let (what, runs) =
                     (if experiment.kind == "ablate" { "ablation" } else { "stream" }, counted(lacking, "run"));
@@ -528,10 +528,13 @@ const RUNS: usize = 2000;
 fn run_data(store: &Store) -> String {
     let records = store.records(store.runs.keys().take(RUNS).map(String::as_str)).unwrap_or_default();
     let of = |(id, record): (&str, RunRecord)| {
-        let metric = store.runs.get(id).and_then(Run::metric).unwrap_or("score").to_owned();
+        let run = store.runs.get(id);
+        let metric = run.and_then(Run::metric).unwrap_or("score").to_owned();
         let score = |evaluation: &Evaluation| Some((evaluation.steps, *evaluation.validation.get(&metric)?));
         let scores: Vec<(usize, f64)> = record.evaluations.iter().filter_map(score).collect();
-        let RunRecord { config, loss_curve, .. } = record;
+        let RunRecord { mut config, loss_curve, .. } = record;
+        // With what the record leaves out.
+        config.extend(run.iter().flat_map(|run| run.config.iter()).map(|(key, value)| (key.clone(), value.clone())));
         (id.to_owned(), json!({ "config": config, "loss": loss_curve, "metric": metric, "scores": scores }))
     };
     let all: BTreeMap<String, Value> = records.into_iter().map(of).collect();

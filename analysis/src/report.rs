@@ -28,7 +28,7 @@ pub struct Report {
     /// Finished runs that were read.
     pub runs: usize,
     /// How many of them belong to no experiment, so that nothing is drawn of them.
-    pub single: usize,
+    pub without_experiment: usize,
     /// Names of the figures and tables of experiments that none of the exhibits is made of.
     pub own: Vec<String>,
     /// The verdicts that belong to any of the exhibits.
@@ -121,8 +121,8 @@ impl Store {
         let gaps = missing.map(|(exhibit, _)| exhibit.name().to_owned()).collect();
         let drawn = own.iter().zip(&own_shown).filter(|(_, shown)| shown.is_some());
         let own = drawn.map(|(exhibit, _)| exhibit.name().to_owned()).collect();
-        let (runs, single) = (self.finished(), self.single());
-        Ok(Report { page: path, runs, single, own, findings, gaps, problems: self.problems })
+        let (runs, without_experiment) = (self.finished(), self.without_experiment());
+        Ok(Report { page: path, runs, without_experiment, own, findings, gaps, problems: self.problems })
     }
 }
 

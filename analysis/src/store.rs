@@ -167,8 +167,9 @@ impl Store {
     }
 
     /// How many of them belong to no experiment, such as a single training or a search for one task.
-    pub fn single(&self) -> usize {
-        let streams = self.streams.values().flat_map(|stream| &stream.stages).map(|stage| &stage.run);
+    pub fn without_experiment(&self) -> usize {
+        let streams = self.experiments.values().flat_map(|record| self.streams(record));
+        let streams = streams.flat_map(|stream| &stream.stages).map(|stage| &stage.run);
         let listed: BTreeSet<&String> =
             self.experiments.values().flat_map(|record| &record.runs).chain(streams).collect();
         self.runs.keys().filter(|id| !listed.contains(id)).count()

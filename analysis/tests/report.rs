@@ -201,7 +201,7 @@ fn a_run_that_diverged_has_no_part_in_what_is_removed() {
     folder.ablation("cola", 0, 2, 0.8, |_, _| -0.1);
     folder.add("fig6-spans", [Spec::adapters("cola", 64, 0.8).seed(1).diverged()]);
     let page = page(&folder);
-    assert!(page.contains("1 of 2 runs diverged: there is nothing to remove") && !page.contains("unfinished: "));
+    assert!(page.contains("1 of 2 runs diverged: not in this figure") && !page.contains("unfinished: "));
     assert!(page.contains("0 runs failed, 1 diverged and counts as the trivial answer"));
 }
 

@@ -162,7 +162,7 @@ fn a_run_under_way_is_shown_with_how_to_continue() {
     let id = contents(&runs).keys().next().unwrap().clone();
     fs::remove_file(runs.join(&id).join("record.json")).unwrap();
     let said = text(&place, &["runs", "show", &id]);
-    assert!(said.contains(&format!("`train --resume {id} --runs runs` continues it")), "{said}");
+    assert!(said.contains(&format!("`train --resume {id} --runs runs`")), "{said}");
     assert!(said.contains("batch_size"), "{said}");
     assert_eq!(answer(place.program(&["runs", "show", &id, "--json"]))["state"], "unfinished");
 }

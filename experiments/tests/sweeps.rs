@@ -130,7 +130,7 @@ fn what_fails_altogether_takes_nothing_out_of_the_report() {
     place.run(&["--runs", "runs"]);
     let before = listed(&place);
     let output = place.command(&["--runs", "runs", "--set", "label_column=stars"]).output().unwrap();
-    let kept = "nothing of `own` succeeded: in the report it keeps the 6 runs that it had before";
+    let kept = "no run of `own` succeeded; the report keeps the 6 runs that it had";
     assert!(!output.status.success() && errors(&output).contains(kept), "{}", errors(&output));
     assert_eq!(listed(&place), before);
 }
@@ -138,13 +138,13 @@ fn what_fails_altogether_takes_nothing_out_of_the_report() {
 #[rstest]
 #[case::the_same(&[], None)]
 #[case::more_seeds(&["--set", "seed=0,1,2"], None)]
-#[case::fewer_seeds(&["--set", "seed=1"], Some("this replaces 3 of the 6 runs of `own` in the report"))]
-#[case::another_rate(&["--set", "lr=0.1"], Some("this replaces the 6 runs of `own` in the report; a file of another name keeps"))]
+#[case::fewer_seeds(&["--set", "seed=1"], Some("instead of 3 of the 6 runs of `own`"))]
+#[case::another_rate(&["--set", "lr=0.1"], Some("instead of the 6 runs of `own`; a file of another name keeps"))]
 fn whoever_replaces_runs_in_the_report_is_told(#[case] changed: &[&str], #[case] message: Option<&str>) {
     let place = Place::new(GRID);
     place.run(&["--runs", "runs"]);
     let said = errors(&place.command(&[&["--runs", "runs"], changed].concat()).output().unwrap());
-    assert_eq!(message.is_some(), said.contains("replaces"), "{said}");
+    assert_eq!(message.is_some(), said.contains(" instead of "), "{said}");
     assert!(said.contains(message.unwrap_or_default()), "{said}");
 }
 
@@ -378,6 +378,7 @@ fn an_ablation_that_fails_costs_its_run_alone(#[values("1", "2")] jobs: &str) {
     let output = place.command(&options).output().unwrap();
     let said = errors(&output);
     assert!(!output.status.success() && said.contains("1 of 3 runs failed; the others are in runs"), "{said}");
+    assert!(!said.contains(" instead of "), "a run that fails is no run of other settings: {said}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let of = |report: &Value, key: &str| report[key].as_array().unwrap().len();
     assert_eq!((of(&report, "runs"), of(&report, "failed"), report["ablations"].as_object().unwrap().len()), (2, 1, 2));
@@ -653,7 +654,7 @@ fn a_dry_run_ends_with_how_long_it_takes() {
     let output = place.program(&["run", "own.toml", "--backbone", "tiny", "--dry-run"]).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<&str> = said.lines().collect();
-    assert!(lines.len() == 6 + 3 && lines[7].starts_with("6 runs; `config show own.toml` prints"), "{said}");
+    assert!(lines.len() == 6 + 3 && lines[7].starts_with("6 runs; `config show own.toml`, with"), "{said}");
     assert!(lines[8].starts_with("About ") && lines[8].contains("6 runs to do, 0 finished"), "{said}");
     assert!(place.program(&["config", "show", "own.toml"]).output().unwrap().status.success());
 }

@@ -20,7 +20,7 @@ pub fn request_stop(stop: &Stop) {
             if current.as_ref().is_some_and(Stop::request) {
                 std::process::exit(130);
             }
-            log::note("stopping after a checkpoint; press Ctrl-C again to stop immediately");
+            log::note("stopping as soon as everything is saved; press Ctrl-C again to stop immediately");
         };
         let ignored = hang_up::is_ignored();
         if let Err(error) = ctrlc::set_handler(handler) {

@@ -124,7 +124,10 @@ impl SweepWatch for SweepProgress {
     }
 
     fn ended(&mut self, ended: Ended<'_>) {
-        let Some((done, of)) = self.count.over(&ended) else { return };
+        let Some((done, of)) = self.count.over(&ended) else {
+            self.pace.was_there(ended.label);
+            return;
+        };
         let Ended { label, result, .. } = ended;
         let left = self.pace.left(self.experiment.trim(), label, (done, of));
         self.bars.whole(done, of, left.trim_start_matches(", "));
@@ -204,6 +207,13 @@ struct Pace {
 impl Pace {
     const RUNS: usize = 24;
 
+    /// A run was finished already; what else was to be done with it, such as an ablation, is over too.
+    fn was_there(&mut self, label: &str) {
+        if let Some(seconds) = self.expected.as_mut().and_then(|expected| expected.by_run.get_mut(label)) {
+            seconds.pop();
+        }
+    }
+
     /// A run of `experiment` ended, and so many are over, of how many: how long the rest will take, as a part of a sentence.
     fn left(&mut self, experiment: &str, label: &str, (done, of): (usize, usize)) -> String {
         let elapsed = self.expected.as_ref().map(|expected| expected.since.elapsed()).unwrap_or_default();
@@ -215,7 +225,7 @@ impl Pace {
 
     /// As if each took as long as the last ones; a few, because runs of different experiments take different times.
     fn by_number(&mut self, done: usize, of: usize) -> Option<f64> {
-        // Who counts whole pieces of work is told of each run in them all the same.
+        // `runs watch` counts pieces of work, but is told of every run in them.
         if self.ends.back().is_none_or(|(last, _)| *last != done) {
             self.ends.push_back((done, Instant::now()));
         }

@@ -310,13 +310,22 @@ impl Lab {
         all
     }
 
-    /// Adds to the configuration in a record what it leaves out: keys that its method got later, at their defaults.
-    pub fn complete(&self, config: &mut Keys) {
-        let tuning = config.get("tuning").and_then(Value::as_str);
-        let Some(kind) = self.methods().find(|method| Some(method.name()) == tuning) else { return };
-        let later = kind.defaults().into_iter().filter(|(key, _)| kind.later_keys().contains(&key.as_str()));
-        for (key, default) in later {
-            config.entry(key).or_insert(default);
+    /// What adds to the configuration in a record what it leaves out: keys that its method got later, at their defaults.
+    pub fn complete(&self) -> impl Fn(&mut Keys) + use<> {
+        let later = |method: &dyn MethodKind| {
+            let mut defaults = method.defaults();
+            defaults.retain(|key, _| method.later_keys().contains(&key.as_str()));
+            (method.name(), defaults)
+        };
+        // Looked up once: there may be very many runs.
+        let later: BTreeMap<&str, Keys> = self.methods().map(later).collect();
+        move |config| {
+            let tuning = config.get("tuning").and_then(Value::as_str);
+            for (key, default) in tuning.and_then(|name| later.get(name)).into_iter().flatten() {
+                if !config.contains_key(key) {
+                    config.insert(key.clone(), default.clone());
+                }
+            }
         }
     }
 

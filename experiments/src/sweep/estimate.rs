@@ -35,7 +35,7 @@ pub struct Estimate {
     pub by_search: BTreeMap<String, SearchLeft>,
     /// Runs that are still to do.
     pub runs: usize,
-    /// Runs of which it is still to be measured what their insertions are worth.
+    /// Runs whose ablation is still to be measured.
     pub ablations: usize,
     /// Trials of searches that are still to do, at most.
     pub trials: usize,

@@ -1,10 +1,6 @@
 //! An experiment from its plan to what became of it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path,
-    thread,
-};
+use std::{collections::BTreeMap, path::Path, thread};
 
 use analysis::{AblationRecord, ExperimentRecord, FailedRun, RunRecord, SCHEMA, Status, StreamRecord, folder};
 use anyhow::{Context, Result, bail, ensure};
@@ -227,7 +223,7 @@ impl Plan {
                 }
             }
         }
-        self.keep(&result, ended, sweep)?;
+        self.keep(&result, sweep)?;
         Ok(result)
     }
 
@@ -256,12 +252,12 @@ impl Plan {
             result.add(search.finished(sweep.lab, sweep.context).unwrap_or_default());
         }
         let nothing = result.runs.is_empty() && result.streams.is_empty() && result.failed.is_empty();
-        if nothing { Ok(()) } else { self.keep(&result, &ended, sweep) }
+        if nothing { Ok(()) } else { self.keep(&result, sweep) }
     }
 
     /// Writes down which runs belong to the experiment, in the place of what was written before. It says which runs the report
     /// loses by that; where it would lose all of them for nothing, it leaves the list as it is.
-    fn keep(&self, result: &ExperimentResult, ended: &[RunOutcome], sweep: &mut Sweep<'_>) -> Result<()> {
+    fn keep(&self, result: &ExperimentResult, sweep: &mut Sweep<'_>) -> Result<()> {
         let runs = sweep.context.runs.as_deref().context("an experiment needs a folder for its runs")?;
         let path = runs.join(folder::EXPERIMENTS).join(format!("{}.json", self.experiment));
         let (name, record) = (&self.experiment, result.record(self));
@@ -270,18 +266,24 @@ impl Plan {
         if let Some(known) = known {
             let of = known.runs.len();
             if record.runs.is_empty() {
-                let kept =
-                    if of == 1 { "the run that it had".to_owned() } else { format!("the {of} runs that it had") };
-                note(sweep, name, &format!("nothing of `{name}` succeeded: in the report it keeps {kept} before"));
+                let kept = if of == 1 { "run".to_owned() } else { format!("{of} runs") };
+                note(sweep, name, &format!("no run of `{name}` succeeded; the report keeps the {kept} that it had"));
                 return Ok(());
             }
-            // A run that fails now is no run of other settings, and neither is one whose record nobody can read.
-            let ours: BTreeSet<&String> =
-                ended.iter().filter_map(|(_, ended)| Some(&ended.as_ref().ok()?.id)).chain(&record.runs).collect();
+            // A run of ours that failed now is no run of other settings. A stream's backbones follow from its runs.
+            let settings = |mut keys: Keys| {
+                keys.retain(|key, _| key != "backbone" || self.kind != ExperimentKind::Stream);
+                keys
+            };
+            let ours: Vec<Keys> = self.runs.iter().filter_map(|run| run.keys().ok()).map(settings).collect();
             let store = RunStore::new(runs);
-            let is_lost = |id: &&String| !ours.contains(id) && matches!(store.finished(id), Ok(Some(_)));
+            let is_lost = |id: &&String| {
+                let known = || store.finished(id).ok().flatten();
+                !record.runs.contains(id) && known().is_some_and(|known| !ours.contains(&settings(known.config)))
+            };
             let lost = known.runs.iter().filter(is_lost).count();
-            if lost > 0 {
+            // What a search draws follows from what it found: one that failed says nothing of settings.
+            if lost > 0 && (self.searches.is_empty() || result.failed.is_empty()) {
                 note(sweep, name, &replaces(name, lost, of, self.preset));
             }
         }
@@ -316,7 +318,7 @@ fn replaces(name: &str, lost: usize, of: usize, preset: bool) -> String {
     let which = if lost == of { format!("the {}", runs(of)) } else { format!("{lost} of the {}", runs(of)) };
     // Nobody can give a preset another name.
     let other = if preset { "another folder for the runs" } else { "a file of another name" };
-    format!("this replaces {which} of `{name}` in the report; {other} keeps both")
+    format!("the report now draws these runs instead of {which} of `{name}`; {other} keeps both")
 }
 
 /// Tells whoever follows the sweep something about an experiment.

@@ -110,12 +110,11 @@ impl Sweep<'_> {
             match result.and_then(|()| plan.conclude(&ended, &crew.failures(part.clone()), self)) {
                 Ok(result) => concluded(plan, result, self.watch)?,
                 Err(error) => {
-                    plan.keep_partial(&ended, self)?;
-                    // Somebody may have begun what comes later.
-                    for (plan, part) in
-                        plans.iter().zip(&parts).skip(number + 1).filter(|(_, part)| crew.has_begun(part))
-                    {
-                        plan.keep_partial(&crew.outcomes(part.clone())?, self)?;
+                    crew.end_processes();
+                    // Somebody may have begun what comes later. Why all of it ends matters more than what cannot be kept.
+                    let begun = |(place, part): (usize, &Range<usize>)| place == number || crew.has_begun(part);
+                    for (place, part) in parts.iter().enumerate().skip(number).filter(|found| begun(*found)) {
+                        let _ = crew.outcomes(part.clone()).and_then(|ended| plans[place].keep_partial(&ended, self));
                     }
                     return Err(error);
                 }
@@ -339,12 +338,7 @@ impl Crew {
     /// Lets processes end what they do in good order; jobs of a cluster may go on.
     fn leave(&mut self, watch: &mut dyn SweepWatch) -> Result<()> {
         match &mut self.hands {
-            Hands::Processes(processes) => {
-                processes.leave();
-                // What they said last.
-                let _ = self.heard.listen();
-                let _ = fs::remove_dir_all(&self.place);
-            }
+            Hands::Processes(_) => self.end_processes(),
             Hands::Array(array) => {
                 let jobs = array.jobs().into_iter().collect::<Vec<_>>().join(", ");
                 if watch.cancels(&jobs) {
@@ -356,6 +350,16 @@ impl Crew {
             }
         }
         Ok(())
+    }
+
+    /// Waits until processes of ours have ended what they do in good order.
+    fn end_processes(&mut self) {
+        if let Hands::Processes(processes) = &mut self.hands {
+            processes.leave();
+            // What they said last.
+            let _ = self.heard.listen();
+            let _ = fs::remove_dir_all(&self.place);
+        }
     }
 
     /// Whether anybody began any of these items.

@@ -185,7 +185,8 @@ fn table_examples(path: &Path, args: &PredictArgs, saved: &Saved) -> Result<Vec<
         pair_column: args.pair_column.clone().or(remembered.pair_column.clone()),
         ..remembered
     };
-    Ok(files.task(path).texts()?)
+    let texts = files.task(path).texts();
+    texts.context("its name says that it is a table with a head; a file with a text on each line needs another name, such as .txt")
 }
 
 fn row(example: Example, prediction: Prediction, saved: &Saved) -> Row {

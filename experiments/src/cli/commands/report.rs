@@ -40,7 +40,7 @@ pub(super) struct Written {
     page: PathBuf,
     runs: usize,
     /// How many of them belong to no experiment.
-    single: usize,
+    without_experiment: usize,
     /// Figures and tables of your own experiments.
     own: Vec<String>,
     /// Whether these runs agree with what the paper found.
@@ -103,35 +103,34 @@ impl From<analysis::Report> for Written {
             is_compared: !(effects.is_empty() && left_out.is_empty()),
             likely,
         };
-        let analysis::Report { page, runs, single, own, findings, gaps, problems } = report;
-        Self { page, runs, single, own, findings: findings.into_iter().map(row).collect(), gaps, problems }
+        let analysis::Report { page, runs, without_experiment, own, findings, gaps, problems } = report;
+        Self { page, runs, without_experiment, own, findings: findings.into_iter().map(row).collect(), gaps, problems }
     }
 }
 
 pub fn run(args: &ReportArgs, session: &Session<'_>) -> Result<()> {
     let written: Written = write(&args.runs, &args.out, session.lab)?.into();
     print(&written, args.json, || text(&written))?;
+    if written.runs == 0 && written.problems.is_empty() {
+        log::note("there is nothing to draw: give --runs the folder of your runs (`reproduce` keeps them in out/runs)");
+    }
     written.check_whole(args.allow_incomplete)
 }
 
 /// Writes the report on `runs` into `out`.
 pub(super) fn write(runs: &Path, out: &Path, lab: &Lab) -> Result<analysis::Report> {
     let mut store = Store::read(runs)?;
-    store.change_configs(|config| lab.complete(config));
+    store.change_configs(lab.complete());
     Ok(store.write_report(out, lab.exhibits(), &made())?)
 }
 
 /// Where the report is, what it says, and what it lacks.
 pub(super) fn text(written: &Written) -> String {
     let mut text = format!("{}: {}\n", counted(written.runs, "run"), written.page.display());
-    if written.runs == 0 {
-        text += "There is nothing to draw: give --runs the folder of your runs (`reproduce` keeps them in out/runs)\n";
-        return text;
-    }
-    if written.single > 0 {
+    if written.without_experiment > 0 {
         text += &format!(
             "not drawn, because they belong to no experiment: {} (`runs list` shows them)\n",
-            counted(written.single, "run")
+            counted(written.without_experiment, "run")
         );
     }
     if !written.own.is_empty() {

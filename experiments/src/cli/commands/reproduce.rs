@@ -154,6 +154,6 @@ pub fn run(args: &ReproduceArgs, session: &Session<'_>) -> Result<()> {
     written.check_whole(false)?;
     match failed {
         0 => Ok(()),
-        failed => bail!("{failed} runs failed, as said above; the same command tries them again"),
+        failed => bail!("{failed} failed, as said above; the same command tries again"),
     }
 }

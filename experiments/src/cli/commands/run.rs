@@ -15,7 +15,7 @@ use crate::{
         ctrl_c::request_stop,
         experiment_args::{Estimated, ExperimentArgs},
         log,
-        output::{grouped, print, table},
+        output::{counted, grouped, print, table},
         sweep_progress::SweepProgress,
     },
     lab::Lab,
@@ -173,10 +173,10 @@ fn stream_text(stream: &StreamRecord) -> String {
 
 fn plan_text(plan: &Plan, name: &str, lab: &Lab) -> String {
     if !plan.searches.is_empty() {
-        let line = |search: &Search| format!("{}: {} trials\n", search.task, search.planned());
+        let line = |search: &Search| format!("{}: {}\n", search.task, counted(search.planned(), "trial"));
         return plan.searches.iter().map(line).collect();
     }
     let runs: String = plan.runs.iter().map(|run| format!("{}\n", run.describe(lab))).collect();
-    let (number, s) = (plan.runs.len(), if plan.runs.len() == 1 { "" } else { "s" });
-    format!("{runs}\n{number} run{s}; `config show {name}` prints the keys\n")
+    let number = counted(plan.runs.len(), "run");
+    format!("{runs}\n{number}; `config show {name}`, with the same options, prints their keys\n")
 }

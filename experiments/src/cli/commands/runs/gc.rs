@@ -20,8 +20,8 @@ use crate::{
 
 /// Remove what nobody needs any more: leftovers of killed processes, checkpoints of finished runs, work that is over
 ///
-/// Without --yes it only says what it would remove. Records, trained tensors, the files of running processes and whatever is not of a
-/// run always stay.
+/// Without --yes it only says what it would remove. Records, trained tensors, files of running processes and anything that no run
+/// wrote are always kept.
 #[derive(Args, Debug)]
 pub struct GcArgs {
     /// Folder of the runs
@@ -80,7 +80,7 @@ fn of_run(store: &RunStore, runs: &Path, id: &str, args: &GcArgs, files: &mut Ve
     let (finished, checkpoint) = (place.join(folder::RECORD).exists(), place.join(folder::CHECKPOINT));
     let begun = place.join(folder::RUN).exists() || checkpoint.exists();
     let mut found = Vec::new();
-    if !finished && !is_of_a_run(id, &place)? {
+    if !finished && !is_of_a_run(id, &place) {
         // Somebody's own folder, or one that holds runs itself.
         return Ok(());
     } else if !finished && !begun {
@@ -118,19 +118,17 @@ fn of_run(store: &RunStore, runs: &Path, id: &str, args: &GcArgs, files: &mut Ve
 }
 
 /// Whether a folder is that of a run without a record: called like one, and with nothing in it that a run does not write.
-fn is_of_a_run(id: &str, place: &Path) -> Result<bool> {
+fn is_of_a_run(id: &str, place: &Path) -> bool {
     let is_id = id.len() == 16 && id.chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c));
     let known = [folder::LOCK, folder::RUN, folder::STEPS, folder::CHECKPOINT, folder::PARAMETERS, folder::ABLATION];
-    for entry in fs::read_dir(place).with_context(|| format!("cannot read {}", place.display()))? {
-        let entry = entry?;
+    let is_ours = |entry: fs::DirEntry| {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         let ours = known.contains(&&*name) || name.starts_with(folder::CLAIM) || name.starts_with(".tmp");
-        if !ours || !entry.file_type()?.is_file() {
-            return Ok(false);
-        }
-    }
-    Ok(is_id)
+        ours && entry.file_type().is_ok_and(|kind| kind.is_file())
+    };
+    // What cannot be looked at is somebody else's.
+    is_id && fs::read_dir(place).is_ok_and(|mut entries| entries.all(|entry| entry.is_ok_and(is_ours)))
 }
 
 impl Rubbish {

@@ -86,14 +86,15 @@ impl PlaceArgs {
 /// All runs of a folder or an export, with the keys that records leave out.
 fn list(runs: &Path, lab: &Lab) -> Result<Vec<Listed>> {
     let mut listed = analysis::list_runs(runs).with_context(|| format!("cannot read {}", runs.display()))?;
-    listed.iter_mut().for_each(|run| lab.complete(&mut run.config));
+    let complete = lab.complete();
+    listed.iter_mut().for_each(|run| complete(&mut run.config));
     Ok(listed)
 }
 
 /// Adds to a record the keys that it leaves out.
 fn complete(record: &mut serde_json::Value, lab: &Lab) {
     if let Some(config) = record.get_mut("config").and_then(serde_json::Value::as_object_mut) {
-        lab.complete(config);
+        lab.complete()(config);
     }
 }
 

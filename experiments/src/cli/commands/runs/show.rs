@@ -11,6 +11,7 @@ use super::{PlaceArgs, complete, written};
 use crate::{
     cli::output::{print, table},
     lab::Lab,
+    run::owner_of,
 };
 
 /// Show one run: its configuration, its scores, what it cost
@@ -43,8 +44,12 @@ pub fn run(args: &ShowArgs, lab: &Lab) -> Result<()> {
 fn unfinished(run: &Listed, runs: &Path) -> String {
     let config = pairs(&Value::Object(run.config.clone()));
     let config = if config.is_empty() { String::new() } else { format!("\nConfiguration\n{}", indented(config)) };
-    let (id, runs) = (&run.id, runs.display());
-    format!("run {id} is not finished; `train --resume {id} --runs {runs}` continues it\n{config}")
+    let id = &run.id;
+    let what = match owner_of(&runs.join(id)) {
+        Some(owner) => format!("{owner} computes it"),
+        None => format!("`train --resume {id} --runs {}`, or the command that began it, continues it", runs.display()),
+    };
+    format!("run {id} is not finished; {what}\n{config}")
 }
 
 fn text(record: &Value) -> String {

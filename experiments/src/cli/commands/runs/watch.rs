@@ -132,7 +132,7 @@ fn text(Standing { queue, items, ended, failed, working, left }: &Standing) -> S
         "{}: {ended} of {items} are over{failed}\n{}{}",
         queue.display(),
         lines("at work", working),
-        lines("ended", left)
+        lines("processes that ended", left)
     )
 }
 
