@@ -270,20 +270,23 @@ impl Plan {
                 note(sweep, name, &format!("no run of `{name}` succeeded; the report keeps the {kept} that it had"));
                 return Ok(());
             }
-            // A run of ours that failed now is no run of other settings. A stream's backbones follow from its runs.
-            let settings = |mut keys: Keys| {
-                keys.retain(|key, _| key != "backbone" || self.kind != ExperimentKind::Stream);
-                keys
-            };
-            let ours: Vec<Keys> = self.runs.iter().filter_map(|run| run.keys().ok()).map(settings).collect();
             let store = RunStore::new(runs);
-            let is_lost = |id: &&String| {
-                let known = || store.finished(id).ok().flatten();
-                !record.runs.contains(id) && known().is_some_and(|known| !ours.contains(&settings(known.config)))
-            };
-            let lost = known.runs.iter().filter(is_lost).count();
-            // What a search draws follows from what it found: one that failed says nothing of settings.
-            if lost > 0 && (self.searches.is_empty() || result.failed.is_empty()) {
+            let is_lost = |id: &&String| !record.runs.contains(id) && matches!(store.finished(id), Ok(Some(_)));
+            let mut lost: Vec<&String> = known.runs.iter().filter(is_lost).collect();
+            if matches!(self.kind, ExperimentKind::Train | ExperimentKind::Ablate) {
+                // One whose ablation failed is no run of other settings.
+                let mut runner = if lost.is_empty() { None } else { sweep.runner().ok() };
+                let without = self.runs.iter().enumerate().filter(|(number, _)| !result.runs.contains_key(number));
+                for (_, run) in without {
+                    let found = runner.as_mut().and_then(|runner| runner.finished(run).ok().flatten());
+                    lost.retain(|id| found.as_ref().is_none_or(|found| found.id != **id));
+                }
+            } else if !result.failed.is_empty() {
+                // A stream or a search that failed has lost all that it found.
+                lost.clear();
+            }
+            let lost = lost.len();
+            if lost > 0 {
                 note(sweep, name, &replaces(name, lost, of, self.preset));
             }
         }
