@@ -71,7 +71,7 @@ pub fn run(args: &SyncArgs, lab: &Lab) -> Result<()> {
         }
     }
     let Synced { server, sent, already_there, refused } = &synced;
-    print(&synced, args.json, || format!("{sent} runs sent to {server}, {already_there} were there\n"))?;
+    print(&synced, args.json, || format!("{sent} runs sent to {server}, {already_there} already there\n"))?;
     ensure!(refused.is_empty(), "{} runs could not be sent", refused.len());
     Ok(())
 }
