@@ -86,5 +86,7 @@ fn export_csv(ExportArgs { runs, out, json, .. }: &ExportArgs, lab: &Lab) -> Res
 pub fn import(ImportArgs { export, runs, json }: &ImportArgs) -> Result<()> {
     let imported = RunStore::new(runs).import(export)?;
     let Imported { new, already_there } = imported;
-    print(&imported, *json, || format!("{new} documents imported into {}, {already_there} already there\n", runs.display()))
+    print(&imported, *json, || {
+        format!("{new} documents imported into {}, {already_there} already there\n", runs.display())
+    })
 }
