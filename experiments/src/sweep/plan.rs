@@ -270,27 +270,40 @@ impl Plan {
                 note(sweep, name, &format!("no run of `{name}` succeeded; the report keeps the {kept} that it had"));
                 return Ok(());
             }
-            let store = RunStore::new(runs);
-            let is_lost = |id: &&String| !record.runs.contains(id) && matches!(store.finished(id), Ok(Some(_)));
-            let mut lost: Vec<&String> = known.runs.iter().filter(is_lost).collect();
-            if matches!(self.kind, ExperimentKind::Train | ExperimentKind::Ablate) {
-                // One whose ablation failed is no run of other settings.
-                let mut runner = if lost.is_empty() { None } else { sweep.runner().ok() };
-                let without = self.runs.iter().enumerate().filter(|(number, _)| !result.runs.contains_key(number));
-                for (_, run) in without {
-                    let found = runner.as_mut().and_then(|runner| runner.finished(run).ok().flatten());
-                    lost.retain(|id| found.as_ref().is_none_or(|found| found.id != **id));
-                }
-            } else if !result.failed.is_empty() {
-                // A stream or a search that failed has lost all that it found.
-                lost.clear();
-            }
-            let lost = lost.len();
+            let lost = self.replaced(&known, &record, result, sweep);
             if lost > 0 {
                 note(sweep, name, &replaces(name, lost, of, self.preset));
             }
         }
         write_json(&path, &record)
+    }
+
+    /// How many finished runs of the experiment as it is `known` belong to it no longer, because it has other settings now.
+    fn replaced(
+        &self,
+        known: &ExperimentRecord,
+        now: &ExperimentRecord,
+        result: &ExperimentResult,
+        sweep: &Sweep<'_>,
+    ) -> usize {
+        let Ok(mut runner) = sweep.runner() else { return 0 };
+        let Some(store) = sweep.context.runs.as_deref().map(RunStore::new) else { return 0 };
+        let is_missing = |id: &&String| !now.runs.contains(id) && matches!(store.finished(id), Ok(Some(_)));
+        let mut missing: Vec<&String> = known.runs.iter().filter(is_missing).collect();
+        match self.kind {
+            // A stream or a search that failed has lost all that it found.
+            ExperimentKind::Stream | ExperimentKind::Search if !result.failed.is_empty() => missing.clear(),
+            ExperimentKind::Train | ExperimentKind::Ablate if !missing.is_empty() => {
+                // A run whose ablation failed is still one of its runs.
+                let failed = self.runs.iter().enumerate().filter(|(number, _)| !result.runs.contains_key(number));
+                for (_, run) in failed {
+                    let found = runner.finished(run).ok().flatten();
+                    missing.retain(|id| found.as_ref().is_none_or(|found| found.id != **id));
+                }
+            }
+            _ => {}
+        }
+        missing.len()
     }
 
     /// What became of the experiment's runs.
