@@ -148,15 +148,22 @@ struct TrackArgs {
     track: Vec<Tracking>,
 }
 
-/// Where the trials of a search find what they need: one device, in f32, without checkpoints.
+/// Where runs on one device, in f32, find what they need.
 #[derive(Args, Clone, Debug)]
-pub struct TrialContextArgs {
+pub struct OneDeviceArgs {
     #[command(flatten)]
     data: DataArgs,
     #[command(flatten)]
     cache: CacheArgs,
     #[command(flatten)]
     device: DeviceArgs,
+}
+
+/// The same for the trials of a search, which have no checkpoints.
+#[derive(Args, Clone, Debug)]
+pub struct TrialContextArgs {
+    #[command(flatten)]
+    place: OneDeviceArgs,
     #[command(flatten)]
     track: TrackArgs,
 }
@@ -188,16 +195,22 @@ impl TrackArgs {
     }
 }
 
+impl OneDeviceArgs {
+    /// What they come to, with runs in this folder.
+    pub fn context(&self, runs: Option<PathBuf>) -> RunContext {
+        RunContext {
+            data_dir: self.data.data_dir.clone(),
+            devices: Devices::from(self.device.device),
+            runs,
+            ..self.cache.context()
+        }
+    }
+}
+
 impl TrialContextArgs {
     /// What they come to, with trials in this folder.
     pub fn context(&self, runs: PathBuf) -> Result<RunContext> {
-        Ok(RunContext {
-            data_dir: self.data.data_dir.clone(),
-            devices: Devices::from(self.device.device),
-            runs: Some(runs),
-            track: self.track.checked()?,
-            ..self.cache.context()
-        })
+        Ok(RunContext { track: self.track.checked()?, ..self.place.context(Some(runs)) })
     }
 }
 

@@ -12,14 +12,14 @@ use super::{PlaceArgs, filter::Condition};
 use crate::{
     cli::{
         Session,
-        args::{CacheArgs, DataArgs, DeviceArgs, check_folder},
+        args::{OneDeviceArgs, check_folder},
         ctrl_c::request_stop,
         output::print,
         progress::{Progress, Show},
     },
-    device::{Devices, vector_bits},
+    device::vector_bits,
     lab::Lab,
-    run::{RunContext, RunStore},
+    run::RunStore,
     search::NO_BERT,
     study::Repeat,
     train::RunError,
@@ -49,11 +49,7 @@ pub struct RepeatArgs {
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     #[command(flatten)]
-    data: DataArgs,
-    #[command(flatten)]
-    cache: CacheArgs,
-    #[command(flatten)]
-    device: DeviceArgs,
+    found: OneDeviceArgs,
     /// Files of word vectors that trials without BERT name; those that `fetch` knows are found
     #[arg(long, value_delimiter = ',', value_name = "FILE,…")]
     embeddings: Vec<PathBuf>,
@@ -85,12 +81,7 @@ pub fn run(args: &RepeatArgs, session: &Session<'_>) -> Result<()> {
         let is_same = folder.canonicalize().ok().zip(args.place.runs.canonicalize().ok()).is_some_and(|(a, b)| a == b);
         ensure!(!is_same, "--keep {}: the records are there already", folder.display());
     }
-    let context = RunContext {
-        data_dir: args.data.data_dir.clone(),
-        devices: Devices::from(args.device.device),
-        runs: args.keep.clone(),
-        ..args.cache.context()
-    };
+    let context = args.found.context(args.keep.clone());
     request_stop(&session.stop);
     let mut repeated = Vec::new();
     for run in &chosen {
